@@ -1,0 +1,1 @@
+"""The four engines: each a small Protocol and its real implementations. Fakes live in ``voice.testing``."""
