@@ -1,0 +1,146 @@
+"""vLLM in this process's control: its engine core is a process of its own that ends with this one.
+
+Continuous batching and prefix caching are on: all sessions share one batch, and a conversation's next prompt costs only
+its new words.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+from collections.abc import AsyncIterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from voice.config import EngineConfig, Sampling
+from voice.conversation import ChatMessage
+from voice.engines.llm import LlmDelta
+from voice.errors import ModelError, ServiceError
+
+
+class VllmEngine:
+    """A :class:`~voice.engines.llm.LanguageModel` on vLLM's AsyncLLM."""
+
+    def __init__(self, engine: Any, tokenizer: Any, name: str, context_tokens: int) -> None:
+        self._engine = engine
+        self._tokenizer = tokenizer
+        self._name = name
+        self._context_tokens = context_tokens
+
+    @classmethod
+    async def start(cls, model: Path, config: EngineConfig, *, gpu: bool, threads: int) -> VllmEngine:
+        """Loads the model; takes half a minute on two CPU cores.
+
+        Raises:
+            ModelError: vLLM cannot load what is in ``model``.
+        """
+        for key, value in _environment(gpu, threads).items():
+            os.environ.setdefault(key, value)
+        # The constructor blocks until the engine core is up: in a thread, so that /healthz answers meanwhile.
+        return await asyncio.to_thread(cls._load, model, config, gpu)
+
+    @classmethod
+    def _load(cls, model: Path, config: EngineConfig, gpu: bool) -> VllmEngine:
+        from vllm import AsyncEngineArgs
+        from vllm.v1.engine.async_llm import AsyncLLM
+
+        args = AsyncEngineArgs(
+            model=str(model),
+            served_model_name=model.name,
+            enforce_eager=not config.llm_compile,
+            enable_prefix_caching=True,
+            max_model_len=config.max_model_len,
+            max_num_seqs=config.max_sessions,
+            kv_cache_memory_bytes=None if gpu else int(config.kv_cache_gib * 2**30),
+            gpu_memory_utilization=config.gpu_memory_utilization,
+            disable_log_stats=False,
+            enable_log_requests=False,
+        )
+        try:
+            engine = AsyncLLM.from_engine_args(args)
+        except Exception as error:
+            reason = str(error).strip().splitlines()
+            raise ModelError(
+                f"vLLM cannot serve {model} ({reason[0] if reason else type(error).__name__}): "
+                "see its messages above; `voice models verify` checks the files"
+            ) from error
+        context = int(engine.model_config.max_model_len)
+        return cls(engine, engine.get_tokenizer(), model.name, context)
+
+    @property
+    def name(self) -> str:
+        return self._name
+
+    @property
+    def context_tokens(self) -> int:
+        return self._context_tokens
+
+    def count_tokens(self, messages: Sequence[ChatMessage]) -> int:
+        return len(self._prompt(messages))
+
+    async def generate(
+        self, messages: Sequence[ChatMessage], sampling: Sampling, *, request_id: str
+    ) -> AsyncIterator[LlmDelta]:
+        from vllm import SamplingParams
+        from vllm.sampling_params import RequestOutputKind
+        from vllm.v1.engine.exceptions import EngineDeadError
+
+        prompt = self._prompt(messages)
+        params = SamplingParams(
+            temperature=sampling.temperature,
+            top_p=sampling.top_p,
+            repetition_penalty=sampling.repetition_penalty,
+            max_tokens=sampling.max_tokens,
+            output_kind=RequestOutputKind.DELTA,
+        )
+        stream = self._engine.generate({"prompt_token_ids": prompt}, params, request_id)
+        completion_tokens = 0
+        try:
+            # vLLM aborts the request in its core when this generator is closed or cancelled.
+            async with contextlib.aclosing(stream):
+                async for output in stream:
+                    completion = output.outputs[0]
+                    completion_tokens += len(completion.token_ids)
+                    yield LlmDelta(
+                        text=completion.text,
+                        prompt_tokens=len(prompt),
+                        cached_tokens=output.num_cached_tokens or 0,
+                        completion_tokens=completion_tokens,
+                        finish=_finish(completion.finish_reason),
+                    )
+        except EngineDeadError as error:
+            raise ServiceError("the LLM engine has ended: restart the service") from error
+
+    def failure(self) -> str | None:
+        return "the LLM engine has ended: restart the service" if self._engine.errored else None
+
+    async def close(self) -> None:
+        await asyncio.to_thread(self._engine.shutdown, 5.0)
+
+    def _prompt(self, messages: Sequence[ChatMessage]) -> list[int]:
+        """Token ids of the conversation in the model's own chat template, ready for the reply."""
+        chat = [{"role": message.role, "content": message.content} for message in messages]
+        ids = self._tokenizer.apply_chat_template(chat, add_generation_prompt=True, tokenize=True, return_dict=False)
+        return list(ids)
+
+
+def _finish(reason: str | None) -> Any:
+    if reason is None:
+        return None
+    return "length" if reason == "length" else "stop"
+
+
+def _environment(gpu: bool, threads: int) -> Mapping[str, str]:
+    """What vLLM reads at import; a value that the user has set stays."""
+    environment = {
+        "VLLM_LOGGING_LEVEL": "ERROR",
+        "VLLM_NO_USAGE_STATS": "1",
+        "HF_HUB_OFFLINE": "1",  # the files are all here: nothing is to be asked of a hub
+        "TOKENIZERS_PARALLELISM": "false",
+    }
+    if not gpu:
+        environment["OMP_NUM_THREADS"] = str(threads)
+        # Its workers otherwise spin between tokens and take the cores that Whisper and Piper share with them.
+        environment["OMP_WAIT_POLICY"] = "PASSIVE"
+    return environment

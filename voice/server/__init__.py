@@ -1,0 +1,1 @@
+"""The asyncio shell: WebSocket and HTTP on one port. Everything that decides lives elsewhere."""
