@@ -6,11 +6,13 @@ it on loopback. Speech is whatever is loud; a turn ends after 200 ms of silence;
 
 from __future__ import annotations
 
+import asyncio
 import base64
 import itertools
 import json
+import threading
 from collections.abc import AsyncIterator, Iterator, Sequence
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass, field
 from http import HTTPStatus
 from typing import Any
@@ -217,6 +219,28 @@ class ScriptedServer:
         async with serve(self._handle, "127.0.0.1", 0, process_request=self._process, max_size=None) as server:
             self.url = f"ws://127.0.0.1:{_port(server)}"
             yield self
+
+    @contextmanager
+    def in_thread(self) -> Iterator[ScriptedServer]:
+        """Serves from a thread while the block runs: for commands that run an event loop of their own."""
+        loop = asyncio.new_event_loop()
+        ready, leave = threading.Event(), asyncio.Event()
+
+        async def serve_until_told() -> None:
+            async with self.running():
+                ready.set()
+                await leave.wait()
+
+        thread = threading.Thread(target=loop.run_until_complete, args=(serve_until_told(),))
+        thread.start()
+        try:
+            if not ready.wait(10):
+                raise RuntimeError("the scripted server did not start")
+            yield self
+        finally:
+            loop.call_soon_threadsafe(leave.set)
+            thread.join(10)
+            loop.close()
 
     def _process(self, connection: ServerConnection, request: Request) -> Response | None:
         self.headers.append(request.headers)
