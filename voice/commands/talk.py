@@ -235,6 +235,6 @@ class Screen:
         share = (self._level_dbfs - _METER_FLOOR_DBFS) / -_METER_FLOOR_DBFS
         bars = round(_METER_WIDTH * min(1.0, max(0.0, share)))
         room = self._width - _METER_WIDTH - 4
-        words = self._now if len(self._now) <= room else f"…{self._now[1 - room :]}"
+        words = self._now if len(self._now) <= room else f"…{self._now[1 - room :].lstrip()}"
         self._stream.write(f"\r\x1b[K[{'#' * bars:<{_METER_WIDTH}}] {words}")
         self._stream.flush()

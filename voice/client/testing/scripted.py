@@ -28,6 +28,7 @@ from voice.audio import pcm16_to_float, rms_dbfs
 from voice.client.realtime import WIRE_HZ
 
 _SPEECH_DBFS = -40.0
+_FRAME_SAMPLES = WIRE_HZ // 50
 _END_SILENCE_SAMPLES = WIRE_HZ // 5
 _DELTA_SAMPLES = WIRE_HZ // 10
 
@@ -87,7 +88,9 @@ class ScriptedSession:
     def receive(self, event: dict[str, Any]) -> list[dict[str, Any]]:
         if event["type"] == "input_audio_buffer.append":
             self.appends += 1
-            return self._hear(np.frombuffer(base64.b64decode(event["audio"]), dtype="<i2").astype(np.int16))
+            samples = np.frombuffer(base64.b64decode(event["audio"]), dtype="<i2").astype(np.int16)
+            frames = (samples[at : at + _FRAME_SAMPLES] for at in range(0, samples.size, _FRAME_SAMPLES))
+            return [out for frame in frames for out in self._hear(frame)]
         self.received.append(event)
         if event["type"] == "session.update":
             return [self._event("session.updated", session=event["session"])]
