@@ -166,8 +166,10 @@ class ServerProcess:
                     os.killpg(process.pid, signal.SIGKILL)
             process.wait()
             self._process = None
-        for reader in self._readers:
+        for reader, stream in zip(self._readers, (process.stdout, process.stderr), strict=False):
             reader.join(timeout=1.0)
+            if stream is not None and not reader.is_alive():
+                stream.close()
 
 
 def _exit_words(code: int) -> str:

@@ -13,7 +13,7 @@ from voice.errors import ServiceError
 
 API_KEY_VARIABLE = "VOICE_API_KEY"
 
-_ENGINE_OPTIONS = ("llm", "asr", "tts", "llm_url", "threads")
+_ENGINE_OPTIONS = ("llm", "asr", "tts", "llm_url", "llm_api_key", "language", "threads")
 
 
 def positive(text: str) -> int:
@@ -40,6 +40,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     own.add_argument("--asr", metavar="MODEL", help=f"Whisper model (default: {DEFAULT_ASR})")
     own.add_argument("--tts", metavar="VOICE", help=f"Piper voice (default: {DEFAULT_TTS})")
     own.add_argument("--llm-url", metavar="URL", help="OpenAI-compatible server to use as the language model")
+    own.add_argument("--llm-api-key", metavar="KEY", help="key for --llm-url")
+    own.add_argument("--language", metavar="CODE", help="language of the speaker, or `auto` (default: en)")
     own.add_argument("--threads", metavar="N", type=positive, help="CPU threads an engine (default: the CPUs allowed)")
     own.add_argument("--offline", action="store_true", help="never use the network; models must be here already")
 
