@@ -1,0 +1,1 @@
+"""Measuring the service: answers, turns, machines."""
