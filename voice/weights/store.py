@@ -154,6 +154,32 @@ class Store:
         with self._locked(model):
             return self._build(model, recipe or model.build.recipe, chosen=recipe is not None)
 
+    def build_into(self, out: Path, ref: str, recipe: str, report: Callable[[str], None]) -> Path:
+        """Builds a model from any source (catalog or hub name, folder, GGUF file) into the new folder ``out``.
+
+        Nothing of ``out`` is left when it fails. Raises ModelError or ResourceError.
+        """
+        out = out.expanduser().absolute()
+        if out.exists() and (not out.is_dir() or any(out.iterdir())):
+            raise ModelError(f"{out} exists already: name a new folder")
+        if ref in self.catalog.models:
+            model = self.catalog.models[ref]
+            source = self._ensure(self.catalog.get(model.build.source) if model.build else model)
+        else:
+            source = self.ensure(ref, "gguf" if ref.endswith(".gguf") else "llm")
+        target = out.with_name(f".{out.name}.{os.getpid()}.part")
+        try:
+            target.parent.mkdir(parents=True, exist_ok=True)
+            self._build_function(source, target, recipe, report)
+            if out.exists():
+                out.rmdir()
+            target.replace(out)
+        except OSError as error:
+            raise ModelError(f"cannot write {out}: {error.strerror or error}") from error
+        finally:
+            shutil.rmtree(target, ignore_errors=True)
+        return out
+
     # --- getting ------------------------------------------------------------------------------------------------
 
     def _ensure(self, model: Model) -> Path:
