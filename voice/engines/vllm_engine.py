@@ -113,10 +113,12 @@ class VllmEngine:
             raise ServiceError("the LLM engine has ended: restart the service") from error
 
     def failure(self) -> str | None:
-        return "the LLM engine has ended: restart the service" if self._engine.errored else None
+        return "the LLM engine has ended: restart the service" if self._engine is None or self._engine.errored else None
 
     async def close(self) -> None:
-        await asyncio.to_thread(self._engine.shutdown, 5.0)
+        # The last reference goes here: AsyncLLM's finalizer fails when it runs at interpreter exit.
+        engine, self._engine = self._engine, None
+        await asyncio.to_thread(engine.shutdown, 5.0)
 
     def _prompt(self, messages: Sequence[ChatMessage]) -> list[int]:
         """Token ids of the conversation in the model's own chat template, ready for the reply."""

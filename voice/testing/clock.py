@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 T = TypeVar("T")
 
 
-class _JumpingSelector(selectors.DefaultSelector):  # type: ignore[valid-type,misc]
+class _JumpingSelector(selectors.DefaultSelector):
     """Polls real file descriptors without waiting, and moves the loop's clock by what it would have waited."""
 
     loop: VirtualClockLoop
@@ -38,7 +38,7 @@ class VirtualClockLoop(asyncio.SelectorEventLoop):
         """Virtual seconds."""
         return self.now
 
-    def run_in_executor(self, executor: Any, func: Any, *args: Any) -> Any:
+    def run_in_executor(self, executor: Any, func: Any, *args: Any) -> Any:  # type: ignore[override]
         """Refused: a thread takes real time."""
         raise RuntimeError("no threads on virtual time: use the scripted engines")
 

@@ -31,6 +31,7 @@ mr mrs ms dr prof sr jr st vs etc e.g i.e a.m p.m u.s u.k no inc ltd co mt appro
 """
 _ABBREVIATIONS = frozenset(_ABBREVIATION_LIST.split())
 _SENTENCE_END = re.compile(r"[.!?…]+[\"'”’)\]]*(?=\s)|[。！？]")
+_LIST_NUMBER = re.compile(r"\d{1,2}\.")
 _CLAUSE_END = re.compile(r"[,;:—–](?=\s)|[，；：、]")
 
 
@@ -106,7 +107,8 @@ def _ends_sentence(head: str) -> bool:
     stem = last.rstrip(".").lower()
     if stem in _ABBREVIATIONS or (len(stem) == 1 and stem.isalpha() and stem != "i"):
         return False
-    return not (stem.isdigit() and len(stem) <= 2 and (len(words) == 1 or words[-2][-1] in ".!?:"))
+    in_list = len(words) == 1 or words[-2][-1] in ".!?:" or _LIST_NUMBER.fullmatch(words[0]) is not None
+    return not (in_list and stem.isdigit() and len(stem) <= 2)
 
 
 def _inside_brackets(head: str) -> bool:
