@@ -58,11 +58,11 @@ async def test_nothing_listens() -> None:
 @pytest.mark.parametrize(
     ("status", "body", "message"),
     [
-        (503, '{"ready": false, "reason": "the LLM is loading"}', r"not ready \(503\): the LLM is loading"),
-        (503, '{"error": {"message": "full, retry after 3 s"}}', r"not ready \(503\): full, retry after 3 s"),
-        (503, "warming up\n", r"not ready \(503\): warming up"),
-        (503, "", r"not ready \(503\): try again"),
-        (429, "", r"not ready \(429\)"),
+        (503, '{"ready": false, "reason": "the LLM is loading"}', r"cannot serve now \(503\): the LLM is loading"),
+        (503, '{"error": {"message": "full, retry after 3 s"}}', r"cannot serve now \(503\): full, retry after 3 s"),
+        (503, "warming up\n", r"cannot serve now \(503\): warming up"),
+        (503, "", r"cannot serve now \(503\): try again"),
+        (429, "", r"cannot serve now \(429\)"),
         (401, "", r"refused the connection \(401\): it wants an API key"),
         (403, '{"detail": "wrong origin"}', r"\(403\): wrong origin"),
         (404, "<html>no</html>", r"no realtime endpoint \(404\)"),

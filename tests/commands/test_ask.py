@@ -108,7 +108,7 @@ def test_servers_that_refuse(wav: str, tmp_path: Path, capsys: pytest.CaptureFix
     assert "nothing is listening" in failure(capsys, wav, "--url", "ws://127.0.0.1:9", "--out", out)
     assert "is not the address" in failure(capsys, wav, "--url", "mail:x", "--out", out)
     with served(refuse=(503, '{"reason": "warming up the LLM"}')) as server:
-        assert "not ready (503): warming up the LLM" in failure(
+        assert "cannot serve now (503): warming up the LLM" in failure(
             capsys, wav, "--url", server.url, "--out", out, "--json"
         )
     with served([ScriptedTurn(error="the ASR failed")]) as server:

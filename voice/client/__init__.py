@@ -10,9 +10,30 @@ async with client:
 
 from __future__ import annotations
 
-from voice.client.address import realtime_url
-from voice.client.conversation import Conversation
-from voice.client.realtime import RealtimeClient, audio_session
-from voice.client.recorder import STAGES, TurnReport
+import importlib
+from typing import TYPE_CHECKING, Any
 
-__all__ = ["STAGES", "Conversation", "RealtimeClient", "TurnReport", "audio_session", "realtime_url"]
+if TYPE_CHECKING:
+    from voice.client.address import realtime_url
+    from voice.client.conversation import Conversation, Question
+    from voice.client.realtime import RealtimeClient, audio_session
+    from voice.client.recorder import STAGES, TurnReport
+
+__all__ = ["STAGES", "Conversation", "Question", "RealtimeClient", "TurnReport", "audio_session", "realtime_url"]
+
+_HOMES = {
+    "STAGES": "recorder",
+    "Conversation": "conversation",
+    "Question": "conversation",
+    "RealtimeClient": "realtime",
+    "TurnReport": "recorder",
+    "audio_session": "realtime",
+    "realtime_url": "address",
+}
+
+
+def __getattr__(name: str) -> Any:
+    """Imports on first use: `voice --help` reads only the options of the commands, and should not wait for numpy."""
+    if name not in _HOMES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(importlib.import_module(f"voice.client.{_HOMES[name]}"), name)

@@ -204,7 +204,7 @@ def _why_refused(place: str, error: InvalidStatus) -> str:
     if status == 404:
         return f"{place} has no realtime endpoint (404): check the address; a voice service answers at /v1/realtime"
     if status in (429, 503):
-        return f"{place} is not ready ({status}): {reason or 'try again in a moment'}"
+        return f"{place} cannot serve now ({status}): {reason or 'try again in a moment'}"
     return f"{place} refused the connection ({status}){': ' + reason if reason else ''}"
 
 
