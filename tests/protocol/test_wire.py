@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import json
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -12,7 +13,7 @@ from hypothesis import strategies as st
 from voice.protocol import errors, input_audio, items, response, session, wire
 from voice.protocol.base import ProtocolError
 
-VALID = [
+VALID: list[tuple[dict[str, Any], type]] = [
     ({"type": "session.update", "session": {"type": "realtime"}}, session.SessionUpdate),
     ({"type": "input_audio_buffer.append", "audio": "AAAA"}, input_audio.Append),
     ({"type": "input_audio_buffer.commit"}, input_audio.Commit),
@@ -30,7 +31,7 @@ VALID = [
 
 
 @pytest.mark.parametrize(("event", "kind"), VALID)
-def test_every_client_event_decodes(event: dict[str, object], kind: type) -> None:
+def test_every_client_event_decodes(event: dict[str, Any], kind: type) -> None:
     decoded = wire.decode(json.dumps({**event, "event_id": "mine", "unknown_extra": [1]}))
     assert isinstance(decoded, kind)
     assert decoded.event_id == "mine"

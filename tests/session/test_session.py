@@ -394,7 +394,7 @@ def test_only_one_reply_at_a_time_but_out_of_band_ones_beside_it() -> None:
         user_says(client, "go")
         client.send({"type": "response.create"})
         client.send({"type": "response.create", "event_id": "twice"})
-        side = {"conversation": "none", "output_modalities": ["text"], "metadata": {"topic": "side"}}
+        side: dict[str, Any] = {"conversation": "none", "output_modalities": ["text"], "metadata": {"topic": "side"}}
         side["input"] = [{"type": "message", "role": "user", "content": [{"type": "input_text", "text": "aside"}]}]
         client.send({"type": "response.create", "response": side})
         await client.wait_for("response.done", count=2)

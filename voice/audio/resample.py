@@ -39,7 +39,10 @@ class StreamResampler:
         self._up = target_hz // common
         self._step = source_hz // common
         self._bank = _filter_bank(self._up, self._step)
-        self._half = self._bank.shape[1] // 2
+        self._half: int = self._bank.shape[1] // 2
+        self._pending: NDArray[np.float32]
+        self._base: int  # stream position of the first pending sample
+        self._produced: int  # samples given out so far
         self._restart()
 
     def process(self, samples: NDArray[np.float32]) -> NDArray[np.float32]:
@@ -110,4 +113,4 @@ def _filter_bank(up: int, step: int) -> NDArray[np.float32]:
     bank = cutoff * np.sinc(cutoff * time) * shaped
     # Each phase passes a constant unchanged: otherwise the gain would ripple with the phase.
     bank /= bank.sum(axis=1, keepdims=True)
-    return bank.astype(np.float32)
+    return np.asarray(bank, dtype=np.float32)
