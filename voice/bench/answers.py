@@ -31,15 +31,12 @@ OWN_PROMPT = "none"
 
 PROMPTS: tuple[str | None, ...] = (
     None,
-    "",
-    "You are a helpful assistant.",
-    "You are a helpful voice assistant.",
+    "Answer in one short sentence.",
     "You are a helpful voice assistant. Answer in one or two short sentences.",
     "You are a voice assistant. Give short, correct answers.",
-    "Answer in one short sentence.",
-    "Answer briefly.",
-    "Reply with a short, simple answer.",
-    "You answer questions correctly and briefly.",
+    "You are a knowledgeable voice assistant. Give short, correct answers.",
+    "You are a voice assistant who knows facts. Give short, correct answers.",
+    "You are a voice assistant who knows facts. Give short, correct answers in English.",
 )
 """The system prompts of `--grid`."""
 
@@ -48,8 +45,8 @@ SAMPLINGS = (
     Sampling(temperature=0.0, top_p=1.0, repetition_penalty=1.05, max_tokens=64),
     Sampling(temperature=0.0, top_p=1.0, repetition_penalty=1.1, max_tokens=64),
     Sampling(temperature=0.0, top_p=1.0, repetition_penalty=1.2, max_tokens=64),
-    Sampling(temperature=0.2, top_p=0.9, repetition_penalty=1.0, max_tokens=64),
-    Sampling(temperature=0.3, top_p=0.9, repetition_penalty=1.05, max_tokens=64),
+    Sampling(temperature=0.2, top_p=0.9, repetition_penalty=1.05, max_tokens=64),
+    Sampling(temperature=0.3, top_p=0.9, repetition_penalty=1.0, max_tokens=64),
 )
 """The samplings of `--grid`."""
 

@@ -26,8 +26,8 @@ def build(source: Path, target: Path, recipe: str, report: Callable[[str], None]
 
     `source` is a GGUF file or a Hugging Face directory with unquantized weights. `target` must be missing or empty; its
     config.json is written last, so a build that was cut off never looks like a model. `report` gets one short line per
-    step, for people. Takes seconds to a few minutes per 100 million parameters and needs about twice the size of the
-    weights in memory.
+    step, for people. On two CPU cores, 135 million parameters take about 15 s (rtn), 25 s (smooth) or 60 s (gptq), and
+    1.5 GB of memory: the weights once as they were loaded (float32 from a GGUF file), once in INT8.
 
     Raises ModelError for an unknown recipe, a source that is missing, broken or already quantized, or a model whose
     structure is not supported.
