@@ -277,7 +277,7 @@ class Store:
         folder, staging = self._folder(model), self._staging(model)
         self._require_space(model.name, build.size)
         shutil.rmtree(staging, ignore_errors=True)  # what a build that was cut off has left
-        target = staging / "build"
+        target = staging / folder.name
         try:
             staging.mkdir(parents=True)
             self._progress.note(f"building {model.name} from {material.name} (recipe {recipe}; once, takes a while)")
@@ -286,7 +286,7 @@ class Store:
             origin = {"from": material.name, "recipe": recipe, "chosen": chosen, "material": _fingerprint(material)}
             write_manifest(target, Manifest(record_folder(target), origin))
             if folder.exists():
-                folder.replace(staging / "old")
+                folder.replace(staging / "replaced")
             target.replace(folder)
             sync_folder(folder.parent)
         except OSError as error:
