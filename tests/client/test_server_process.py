@@ -49,10 +49,26 @@ def test_options_are_passed_on() -> None:
 
 def test_its_last_words_are_the_reason() -> None:
     code = "import sys\nprint('loading', file=sys.stderr)\nprint('voice: no such model', file=sys.stderr)\nsys.exit(2)"
-    process, _ = server(code)
-    with pytest.raises(ServiceError, match=r"^the server ended with exit code 2 before it was ready: no such model$"):
+    process, heard = server(code)
+    with pytest.raises(ServiceError, match=r"^the server did not start: no such model$"):
         process.start()
     assert process.pid is None
+    assert heard.getvalue() == "loading\n"  # said once, not twice
+
+
+def test_progress_is_not_taken_for_the_reason() -> None:
+    code = "import os, signal, sys\nprint('voice: warming up', file=sys.stderr)\nos.kill(os.getpid(), signal.SIGKILL)"
+    process, heard = server(code)
+    with pytest.raises(ServiceError, match=r"was killed by SIGKILL before it was ready: voice: warming up$"):
+        process.start()
+    assert heard.getvalue() == "voice: warming up\n"
+
+
+def test_a_crash_without_a_message_for_people() -> None:
+    process, heard = server("import sys\nprint('voice: a warning', file=sys.stderr)\nraise ValueError('surprise')")
+    with pytest.raises(ServiceError, match=r"ended with exit code 1 before it was ready: ValueError: surprise$"):
+        process.start()
+    assert heard.getvalue().startswith("voice: a warning\nTraceback")
 
 
 def test_death_by_signal_and_without_a_word() -> None:

@@ -21,6 +21,14 @@ from voice.errors import ServiceError
 READY_PREFIX = "ready "
 """The server's line on stdout once every engine has run once: ``ready http://127.0.0.1:PORT``."""
 
+ERROR_PREFIX = "voice: "
+"""How the command line begins what it says to people: progress, and at the end the one line about a failure."""
+
+HOLD_S = 1.0
+"""Such a line waits this long before it is passed on: when it turns out to be the last, our own message carries it."""
+
+_EXIT_FAILED = 2
+
 START_TIMEOUT_S = 1800.0
 """The first start may fetch models and build the quantized LLM; after that it takes seconds."""
 
@@ -55,6 +63,9 @@ class ServerProcess:
         self._readers: list[threading.Thread] = []
         self._lines: queue.Queue[str | None] = queue.Queue()
         self._last_error_line = ""
+        self._hold = threading.Lock()
+        self._held = ""
+        self._held_since_s = 0.0
         self.url = ""
         """The address of the running server."""
 
@@ -105,17 +116,25 @@ class ServerProcess:
         deadline_s = time.monotonic() + self._timeout_s
         while True:
             try:
-                line = self._lines.get(timeout=max(0.0, deadline_s - time.monotonic()))
+                line = self._lines.get(timeout=0.1)
             except queue.Empty:
+                self._let_go(older_than_s=HOLD_S)
+                if time.monotonic() < deadline_s:
+                    continue
                 raise ServiceError(f"the server was not ready after {self._timeout_s:g} s: see its output") from None
             if line is None:
                 break
             if line.startswith(READY_PREFIX):
                 self.url = line.removeprefix(READY_PREFIX).split()[0]
+                self._let_go()
                 return
         code = self._wait_for_exit(self._stop_timeout_s)
         self._readers[1].join(timeout=1.0)  # its last words may still be in the pipe
-        how = "stopped answering" if code is None else _exit_words(code)
+        if code == _EXIT_FAILED and self._last_error_line.startswith(ERROR_PREFIX):
+            self._held = ""
+            raise ServiceError(f"the server did not start: {self._last_error_line.removeprefix(ERROR_PREFIX)}")
+        self._let_go()
+        how = "closed its output" if code is None else _exit_words(code)
         why = f": {self._last_error_line}" if self._last_error_line else ""
         raise ServiceError(f"the server {how} before it was ready{why}")
 
@@ -128,11 +147,26 @@ class ServerProcess:
     def _read_stderr(self, stream: IO[str]) -> None:
         with contextlib.suppress(ValueError, OSError):
             for line in stream:
+                self._let_go()
                 if line.strip():
-                    self._last_error_line = one_line(line.strip().removeprefix("voice: "))
-                with contextlib.suppress(ValueError, OSError):
-                    self._forward.write(line)
-                    self._forward.flush()
+                    self._last_error_line = one_line(line)
+                if line.startswith(ERROR_PREFIX) and not self.url:
+                    with self._hold:
+                        self._held, self._held_since_s = line, time.monotonic()
+                else:
+                    self._pass_on(line)
+
+    def _let_go(self, older_than_s: float = 0.0) -> None:
+        """Passes on a line that was held back."""
+        with self._hold:
+            if self._held and time.monotonic() - self._held_since_s >= older_than_s:
+                self._pass_on(self._held)
+                self._held = ""
+
+    def _pass_on(self, text: str) -> None:
+        with contextlib.suppress(ValueError, OSError):
+            self._forward.write(text)
+            self._forward.flush()
 
     def _wait_for_exit(self, seconds: float) -> int | None:
         """The exit code (negative: the signal), or None. Leaves the dead child unreaped where the system can: until
