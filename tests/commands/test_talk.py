@@ -28,7 +28,7 @@ def use(monkeypatch: pytest.MonkeyPatch, sd: FakeSoundDevice) -> None:
 
 async def until(condition: Any) -> None:
     async with asyncio.timeout(10):
-        while not condition():  # noqa: ASYNC110 - what is awaited can only be seen from outside
+        while not condition():
             await asyncio.sleep(0.005)
 
 
