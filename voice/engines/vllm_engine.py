@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import logging
 import os
 from collections.abc import AsyncIterator, Mapping, Sequence
 from pathlib import Path
@@ -17,6 +18,8 @@ from voice.config import EngineConfig, Sampling
 from voice.conversation import ChatMessage
 from voice.engines.llm import LlmDelta
 from voice.errors import ModelError, ServiceError
+
+CPU_BLOCK_TOKENS = 16
 
 
 class VllmEngine:
@@ -35,6 +38,7 @@ class VllmEngine:
         Raises:
             ModelError: vLLM cannot load what is in ``model``.
         """
+        logging.getLogger("vllm").setLevel(logging.ERROR)
         for key, value in _environment(gpu, threads).items():
             os.environ.setdefault(key, value)
         # The constructor blocks until the engine core is up: in a thread, so that /healthz answers meanwhile.
@@ -44,16 +48,25 @@ class VllmEngine:
     def _load(cls, model: Path, config: EngineConfig, gpu: bool) -> VllmEngine:
         from vllm import AsyncEngineArgs
         from vllm.v1.engine.async_llm import AsyncLLM
+        from vllm.v1.executor.uniproc_executor import UniProcExecutor
 
+        # On a CPU vLLM would put its worker into a third process and keep one core for the second, which spins while
+        # it waits: on two cores that halves the LLM's threads and starves Whisper and Piper. Named as a class, the
+        # in-process executor is taken as it is.
+        executor = None if gpu else UniProcExecutor
         args = AsyncEngineArgs(
             model=str(model),
             served_model_name=model.name,
             enforce_eager=not config.llm_compile,
             enable_prefix_caching=True,
+            # Only whole blocks are shared: vLLM's default of 128 tokens on a CPU would miss every short prompt.
+            block_size=None if gpu else CPU_BLOCK_TOKENS,
             max_model_len=config.max_model_len,
             max_num_seqs=config.max_sessions,
             kv_cache_memory_bytes=None if gpu else int(config.kv_cache_gib * 2**30),
             gpu_memory_utilization=config.gpu_memory_utilization,
+            distributed_executor_backend=executor,
+            use_tqdm_on_load=False,
             disable_log_stats=False,
             enable_log_requests=False,
         )
@@ -137,6 +150,7 @@ def _environment(gpu: bool, threads: int) -> Mapping[str, str]:
     """What vLLM reads at import; a value that the user has set stays."""
     environment = {
         "VLLM_LOGGING_LEVEL": "ERROR",
+        "PYTHONWARNINGS": "ignore",  # of its processes; this one's are set up already
         "VLLM_NO_USAGE_STATS": "1",
         "HF_HUB_OFFLINE": "1",  # the files are all here: nothing is to be asked of a hub
         "TOKENIZERS_PARALLELISM": "false",
