@@ -12,8 +12,9 @@ DEFAULT_LLM = "smollm2-135m-instruct-w8a8"
 DEFAULT_TTS = "en_US-joe-medium"
 DEFAULT_VAD = "silero-vad"
 
-DEFAULT_SYSTEM_PROMPT = "You are a helpful voice assistant. Answer in one or two short sentences."
-"""Short on purpose: small models start to loop or change language under a long system prompt."""
+DEFAULT_SYSTEM_PROMPT = "You are a voice assistant who knows facts. Give short, correct answers in English."
+"""Chosen by trying (docs/benchmarks/answers.md): "short" makes replies that are pleasant to hear, "in English" keeps the
+small default model from slipping into French when asked about France."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,15 +22,17 @@ class Sampling:
     """How the LLM picks tokens."""
 
     temperature: float = 0.0
-    """0 is greedy: the same question gets the same answer, and tests can rely on it."""
+    """0 is greedy: the same question gets the same answer, and tests can rely on it. Sampling scored no better."""
 
     top_p: float = 1.0
+    """Share of the probability that is sampled from; without effect at temperature 0."""
 
-    repetition_penalty: float = 1.1
-    """Above 1 keeps small models from looping."""
+    repetition_penalty: float = 1.05
+    """Above 1 keeps small models from looping. vLLM counts the prompt's words too: 1.2 keeps the model from using the
+    question's own words in its answer, and replies ramble. Chosen by trying (docs/benchmarks/answers.md)."""
 
-    max_tokens: int = 96
-    """About 25 s of speech: a longer spoken answer is a monologue. Also the guard against runaway generation."""
+    max_tokens: int = 64
+    """About 16 s of speech: a longer spoken answer is a lecture. Also the guard against runaway generation."""
 
 
 @dataclass(frozen=True, slots=True)
