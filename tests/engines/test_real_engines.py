@@ -21,7 +21,7 @@ from voice.errors import ModelError
 
 pytestmark = pytest.mark.engines
 
-SENTENCE = "The quick brown fox jumps over the lazy dog."
+SENTENCE = "Can you tell me why the sky looks blue during the day?"
 QUESTION = [ChatMessage("system", "Answer briefly."), ChatMessage("user", "What is the capital of France?")]
 GREEDY = Sampling(temperature=0.0, max_tokens=24)
 
@@ -72,7 +72,7 @@ async def test_speech_is_found_after_three_minutes_of_silence(engines: Engines) 
 async def test_whisper_hears_what_piper_says(engines: Engines) -> None:
     speech = await speak(engines, SENTENCE)
     heard = await engines.asr.transcribe(speech, language="en", prompt=None)
-    assert heard.text.lower().strip(" .") == SENTENCE.lower().strip(" .")
+    assert heard.text == SENTENCE
     detected = await engines.asr.transcribe(speech, language=None, prompt=None)
     assert detected.language == "en"
 
@@ -83,7 +83,7 @@ async def test_whisper_takes_a_turn_longer_than_its_window(engines: Engines) -> 
     long_turn = np.concatenate([speech, gap] * (31 * RATE_HZ // (len(speech) + len(gap)) + 1))
     assert len(long_turn) > 30 * RATE_HZ
     heard = (await engines.asr.transcribe(long_turn, language="en", prompt=None)).text.lower()
-    assert heard.count("quick brown fox") >= 6
+    assert heard.count("sky looks blue") >= 6
 
 
 async def test_an_unknown_language_is_a_clear_error(engines: Engines) -> None:
@@ -119,7 +119,7 @@ async def test_the_llm_answers_and_finds_its_prefix_again(engines: Engines) -> N
     assert deltas[-1].prompt_tokens == engines.llm.count_tokens(QUESTION)
     follow_up = [*QUESTION, ChatMessage("assistant", answer), ChatMessage("user", "And which river runs through it?")]
     again = [delta async for delta in engines.llm.generate(follow_up, GREEDY, request_id="second")]
-    assert again[-1].cached_tokens >= 16  # a block of the cache
+    assert again[-1].cached_tokens >= 32  # a block of the cache
     cold_or_warm = [delta async for delta in engines.llm.generate(QUESTION, GREEDY, request_id="third")]
     assert "".join(delta.text for delta in cold_or_warm) == answer
 

@@ -19,7 +19,8 @@ from voice.conversation import ChatMessage
 from voice.engines.llm import LlmDelta
 from voice.errors import ModelError, ServiceError
 
-CPU_BLOCK_TOKENS = 16
+CPU_BLOCK_TOKENS = 32
+"""The smallest block of vLLM's CPU attention."""
 
 
 class VllmEngine:
@@ -129,9 +130,15 @@ class VllmEngine:
         return "the LLM engine has ended: restart the service" if self._engine is None or self._engine.errored else None
 
     async def close(self) -> None:
-        # The last reference goes here: AsyncLLM's finalizer fails when it runs at interpreter exit.
         engine, self._engine = self._engine, None
+        if (handler := engine.output_handler) is not None:
+            # It would take the end of the engine core for a crash, and report it.
+            handler.cancel()
+            with contextlib.suppress(asyncio.CancelledError):
+                await handler
         await asyncio.to_thread(engine.shutdown, 5.0)
+        # AsyncLLM's finalizer shuts down once more; at interpreter exit that fails, and says so.
+        engine.shutdown = lambda timeout=None: None
 
     def _prompt(self, messages: Sequence[ChatMessage]) -> list[int]:
         """Token ids of the conversation in the model's own chat template, ready for the reply."""
