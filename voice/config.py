@@ -13,8 +13,8 @@ DEFAULT_TTS = "en_US-joe-medium"
 DEFAULT_VAD = "silero-vad"
 
 DEFAULT_SYSTEM_PROMPT = "You are a voice assistant who knows facts. Give short, correct answers in English."
-"""Chosen by trying (docs/benchmarks/answers.md): "short" makes replies that are pleasant to hear, "in English" keeps the
-small default model from slipping into French when asked about France."""
+"""Chosen by trying (docs/benchmarks/answers.md): "short" makes replies that are pleasant to hear, "in English" keeps
+the small default model from slipping into French when asked about France."""
 
 
 @dataclass(frozen=True, slots=True)

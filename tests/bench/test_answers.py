@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import argparse
+import json
+from dataclasses import asdict
 from pathlib import Path
 
 import pytest
@@ -147,6 +149,15 @@ def test_the_table_names_the_candidate() -> None:
     assert header.split()[0] == "score"
     assert row.split()[0] == "2/3"
     assert row.endswith("greedy rp=1.0     'Be brief.'")
+
+
+def test_the_json_holds_every_candidate() -> None:
+    text = answers.to_json(3, 36, [asdict(_scored()), asdict(_scored())])
+    report = json.loads(text)
+    assert report.keys() == {"machine", "questions", "batch", "candidates"}
+    assert report["candidates"][1]["sampling"]["repetition_penalty"] == 1.0
+    assert report["candidates"][0]["missed"] == ["france.2"]
+    assert len(text.splitlines()) == 4
 
 
 def test_sampling_and_model_options(tmp_path: Path) -> None:

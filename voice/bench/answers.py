@@ -213,13 +213,7 @@ def run(args: argparse.Namespace) -> int:
                 said = {question.id: texts for question, texts in zip(questions, replies.texts, strict=True)}
                 entries.append(asdict(scores[-1]) | ({"replies": said} if args.replies else {}))
     order = sorted(range(len(scores)), key=lambda index: scores[index].rank())
-    report = {
-        "machine": describe_machine(),
-        "questions": scores[0].questions,
-        "batch": args.batch,
-        "candidates": [entries[index] for index in order],
-    }
-    text = json.dumps(report, indent=1, ensure_ascii=False)
+    text = to_json(scores[0].questions, args.batch, [entries[index] for index in order])
     if args.out is not None:
         try:
             args.out.write_text(text + "\n", encoding="utf-8")
@@ -227,6 +221,13 @@ def run(args: argparse.Namespace) -> int:
             raise VoiceError(f"cannot write {args.out} ({error.strerror}): name another file") from error
     print(text if args.json else table(scores))
     return 0
+
+
+def to_json(questions: int, batch: int, candidates: Sequence[dict[str, Any]]) -> str:
+    """The report as one JSON object, with one line for each candidate: easy to read and to compare."""
+    head = {"machine": describe_machine(), "questions": questions, "batch": batch}
+    lines = ",\n".join(json.dumps(candidate, ensure_ascii=False) for candidate in candidates)
+    return json.dumps(head, ensure_ascii=False)[:-1] + ', "candidates": [\n' + lines + "\n]}"
 
 
 def _candidates(args: argparse.Namespace) -> list[Candidate]:
