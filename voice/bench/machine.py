@@ -9,7 +9,7 @@ from pathlib import Path
 
 
 def describe_machine() -> str:
-    """Processor and usable cores: "Intel(R) Xeon(R) Processor (model 143), 2 cores, Linux"."""
+    """Processor and usable cores: "Intel(R) Xeon(R) Processor (model 167), 2 cores, Linux"."""
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
     return f"{_processor()}, {cores} cores, {platform.system()}"
 
