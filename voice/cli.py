@@ -1,4 +1,4 @@
-"""The ``voice`` command: parses options, runs one subcommand, and turns expected failures into one line and exit code 2.
+"""The ``voice`` command: parses options, runs a subcommand, and turns expected failures into one line and exit code 2.
 
 Each subcommand is a module of ``voice.commands`` with ``add_parser(subparsers)`` and ``run(args) -> int``. Engines and
 other heavy packages are imported inside ``run``, so that ``voice --help`` answers at once.

@@ -18,6 +18,7 @@ from voice.engines.bundle import Engines
 from voice.engines.tts import PiperSynthesizer
 from voice.engines.vad import RATE_HZ, WINDOW_SAMPLES, SileroVad
 from voice.errors import ModelError
+from voice.session.hearing import hear
 
 pytestmark = pytest.mark.engines
 
@@ -95,6 +96,19 @@ async def test_recordings_are_heard_right(engines: Engines, recordings: Path) ->
     samples, rate_hz = read_wav(recordings / "demo" / "q05.wav")
     heard = await engines.asr.transcribe(resample(samples, rate_hz, RATE_HZ), language="en", prompt=None)
     assert heard.text == "Who wrote the play Romeo and Juliet?"
+
+
+async def test_the_llm_knows_which_question_people_ask(engines: Engines) -> None:
+    scores = await engines.llm.score(["What is the capital of friends?", "What is the capital of France?"])
+    assert scores is not None
+    assert scores[1] - scores[0] > 5.0
+    (alone,) = await engines.llm.score(["Hello."]) or [1.0]
+    assert alone <= 0.0
+
+
+async def test_what_sounds_alike_is_heard_as_people_mean_it(engines: Engines, recordings: Path) -> None:
+    samples, rate_hz = read_wav(recordings / "demo" / "question-capital.wav")
+    assert await hear(engines, resample(samples, rate_hz, RATE_HZ), "en", None) == "What is the capital of France?"
 
 
 async def test_piper_speed_changes_the_length(engines: Engines) -> None:

@@ -119,21 +119,6 @@ def config_from(args: argparse.Namespace) -> Config:
     )
 
 
-def engine_arguments(args: argparse.Namespace) -> list[str]:
-    """The engine options of a command line that differ from the defaults, to hand on to a server of its own."""
-    parser = argparse.ArgumentParser(add_help=False)
-    add_engine_options(parser)
-    passed = []
-    for action in parser._actions:
-        value = getattr(args, action.dest, action.default)
-        if value == action.default or value is None:
-            continue
-        passed.append(action.option_strings[0])
-        if action.nargs != 0:
-            passed.append(str(value))
-    return passed
-
-
 def run(args: argparse.Namespace) -> int:
     """Serves until interrupted."""
     from voice.engines.bundle import find_models

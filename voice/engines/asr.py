@@ -6,7 +6,7 @@ import asyncio
 import math
 import zlib
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -32,14 +32,28 @@ NO_SPEECH_PROBABILITY = 0.6
 NO_SPEECH_LOG_PROBABILITY = -1.0
 
 
+BEAMS = 5
+"""Hypotheses kept while decoding; the closest ones are the alternatives of a transcript."""
+
+
+@dataclass(frozen=True, slots=True)
+class Hypothesis:
+    """One reading of the audio and its log-probability (natural, of the whole text)."""
+
+    text: str
+    log_probability: float
+
+
 @dataclass(frozen=True, slots=True)
 class Transcript:
-    """The words of a turn. ``language`` is Whisper's code."""
+    """The words of a turn. ``language`` is Whisper's code; ``alternatives`` are readings in other words, best first."""
 
     text: str
     language: str
+    log_probability: float = 0.0
     no_speech_probability: float = 0.0
     average_log_probability: float = 0.0
+    alternatives: tuple[Hypothesis, ...] = ()
 
 
 class SpeechRecognizer(Protocol):
@@ -104,11 +118,9 @@ class FasterWhisper:
         max_length = min(len(tokens) + 32 + round(seconds * 10), self._whisper.max_length)
         best: Transcript | None = None
         for temperature in FALLBACK_TEMPERATURES:
-            sampling = (
-                {"beam_size": 1}
-                if temperature == 0.0
-                else {"beam_size": 1, "sampling_topk": 0, "sampling_temperature": temperature}
-            )
+            sampling: dict[str, Any] = {"beam_size": BEAMS, "num_hypotheses": BEAMS}
+            if temperature > 0.0:
+                sampling = {"beam_size": 1, "sampling_topk": 0, "sampling_temperature": temperature}
             result = self._whisper.model.generate(
                 encoded,
                 [tokens],
@@ -119,11 +131,8 @@ class FasterWhisper:
                 suppress_tokens=[*tokenizer.non_speech_tokens, tokenizer.no_speech],
                 **sampling,
             )[0]
-            ids = result.sequences_ids[0]
-            log_probability = result.scores[0] * len(ids) / (len(ids) + 1) if ids else 0.0
-            text = tokenizer.decode([token for token in ids if token < tokenizer.eot]).strip()
-            best = Transcript(text, language, result.no_speech_prob, log_probability)
-            if not _looped(text):
+            best = _transcript(result, tokenizer, language)
+            if not _looped(best.text):
                 break
         assert best is not None
         silent = (
@@ -131,7 +140,7 @@ class FasterWhisper:
             and best.average_log_probability < NO_SPEECH_LOG_PROBABILITY
         )
         if silent or _looped(best.text):
-            return Transcript("", language, best.no_speech_probability, best.average_log_probability)
+            return replace(best, text="", alternatives=())
         return best
 
     def _decode_long(self, samples: NDArray[np.float32], language: str | None, prompt: str | None) -> Transcript:
@@ -163,6 +172,25 @@ class FasterWhisper:
             return "en"
         token, _ = self._whisper.model.detect_language(encoded)[0][0]
         return str(token)[2:-2]  # "<|en|>"
+
+
+def _transcript(result: Any, tokenizer: Any, language: str) -> Transcript:
+    """CTranslate2's result (scores are means over the tokens) as a transcript with its alternatives in other words."""
+    readings: dict[str, Hypothesis] = {}
+    for ids, score in zip(result.sequences_ids, result.scores, strict=True):
+        text = tokenizer.decode([token for token in ids if token < tokenizer.eot]).strip()
+        words = "".join(character for character in text.lower() if character.isalnum() or character == " ")
+        readings.setdefault(words, Hypothesis(text, score * len(ids)))
+    best, *others = readings.values()
+    ids, score = result.sequences_ids[0], result.scores[0]
+    return Transcript(
+        best.text,
+        language,
+        log_probability=best.log_probability,
+        no_speech_probability=result.no_speech_prob,
+        average_log_probability=score * len(ids) / (len(ids) + 1),
+        alternatives=tuple(others),
+    )
 
 
 def _looped(text: str) -> bool:

@@ -48,6 +48,7 @@ class Engines:
         for _ in range(2):
             await self.asr.transcribe(spoken, language=config.engines.language, prompt=None)
         report("warming up the LLM")
+        await self.llm.score(["Where is it?", "Where was it?"])
         # Twice: the second request takes the path of a prompt whose front is cached, as every later one does.
         for index in range(2):
             messages = [ChatMessage("system", system_prompt), ChatMessage("user", "Good morning, how are you?")]

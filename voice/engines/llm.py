@@ -51,6 +51,13 @@ class LanguageModel(Protocol):
         """
         ...
 
+    async def score(self, texts: Sequence[str]) -> list[float] | None:
+        """How likely each text is as a user's message: log-probabilities, all short of the same constant.
+
+        None when the engine cannot tell.
+        """
+        ...
+
     def failure(self) -> str | None:
         """Why the engine cannot serve any more; None while it can."""
         ...

@@ -113,6 +113,9 @@ class OpenAiEngine:
             "", counts.prompt_tokens, counts.cached_tokens, counts.completion_tokens, finish=finish or "stop"
         )
 
+    async def score(self, texts: Sequence[str]) -> list[float] | None:
+        return None  # chat servers give no probability of a prompt
+
     def failure(self) -> str | None:
         return None
 

@@ -18,6 +18,7 @@ from voice.config import EngineConfig, Sampling
 from voice.conversation import ChatMessage
 from voice.engines.llm import LlmDelta
 from voice.errors import ModelError, ServiceError
+from voice.protocol.base import new_id
 
 CPU_BLOCK_TOKENS = 32
 """The smallest block of vLLM's CPU attention."""
@@ -126,6 +127,24 @@ class VllmEngine:
         except EngineDeadError as error:
             raise ServiceError("the LLM engine has ended: restart the service") from error
 
+    async def score(self, texts: Sequence[str]) -> list[float] | None:
+        prompts = [self._prompt([ChatMessage("user", text)], add_generation_prompt=False) for text in texts]
+        shared = next((i for i, ids in enumerate(zip(*prompts, strict=False)) if len(set(ids)) > 1), 1)
+        return list(await asyncio.gather(*(self._log_probability(prompt, shared) for prompt in prompts)))
+
+    async def _log_probability(self, prompt: list[int], start: int) -> float:
+        """Of the tokens of ``prompt`` from ``start`` on, given those before them."""
+        from vllm import SamplingParams
+
+        params = SamplingParams(max_tokens=1, prompt_logprobs=0)
+        stream = self._engine.generate({"prompt_token_ids": prompt}, params, new_id("score"))
+        async with contextlib.aclosing(stream):
+            async for output in stream:
+                if output.prompt_logprobs is not None:
+                    found = zip(prompt[start:], output.prompt_logprobs[start:], strict=True)
+                    return float(sum(at_place[token].logprob for token, at_place in found))
+        raise ServiceError("the LLM gave no log-probabilities")
+
     def failure(self) -> str | None:
         return "the LLM engine has ended: restart the service" if self._engine is None or self._engine.errored else None
 
@@ -140,10 +159,12 @@ class VllmEngine:
         # AsyncLLM's finalizer shuts down once more; at interpreter exit that fails, and says so.
         engine.shutdown = lambda timeout=None: None
 
-    def _prompt(self, messages: Sequence[ChatMessage]) -> list[int]:
+    def _prompt(self, messages: Sequence[ChatMessage], *, add_generation_prompt: bool = True) -> list[int]:
         """Token ids of the conversation in the model's own chat template, ready for the reply."""
         chat = [{"role": message.role, "content": message.content} for message in messages]
-        ids = self._tokenizer.apply_chat_template(chat, add_generation_prompt=True, tokenize=True, return_dict=False)
+        ids = self._tokenizer.apply_chat_template(
+            chat, add_generation_prompt=add_generation_prompt, tokenize=True, return_dict=False
+        )
         return list(ids)
 
 

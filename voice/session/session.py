@@ -17,6 +17,7 @@ from voice.conversation import ChatMessage, Conversation, to_messages, user_audi
 from voice.engines.bundle import Engines
 from voice.protocol import errors, input_audio, items, response, session, transcription, wire
 from voice.protocol.base import ProtocolError, ServerEventBase, new_id
+from voice.session.hearing import hear
 from voice.session.ingress import Ingress
 from voice.session.outbox import Outbox
 from voice.session.reply import Prompt, Reply, limit_sampling
@@ -226,7 +227,7 @@ class Session:
             if audio is not None:
                 language = (config.language if config else None) or self._service.engines.language
                 prompt = config.prompt if config else None
-                text = (await self._engines.asr.transcribe(audio, language=language, prompt=prompt)).text
+                text = await hear(self._engines, audio, language, prompt)
         except Exception as error:
             log.exception("transcription failed")
             self._forget_turn(turn)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
@@ -54,7 +54,7 @@ class ScriptedVad:
 class ScriptedRecognizer:
     """Gives listed transcripts in order (the last one again and again); an Exception in the list is raised."""
 
-    def __init__(self, transcripts: Sequence[str | Exception] = ("hello",), delay_s: float = 0.0) -> None:
+    def __init__(self, transcripts: Sequence[str | Transcript | Exception] = ("hello",), delay_s: float = 0.0) -> None:
         self._transcripts = list(transcripts)
         self._delay_s = delay_s
         self.heard: list[NDArray[np.float32]] = []
@@ -71,7 +71,7 @@ class ScriptedRecognizer:
         result = self._transcripts[index]
         if isinstance(result, Exception):
             raise result
-        return Transcript(result, language or "en")
+        return result if isinstance(result, Transcript) else Transcript(result, language or "en")
 
     def close(self) -> None:
         pass
@@ -85,7 +85,9 @@ class ScriptedLanguageModel:
         replies: Sequence[Sequence[Step]] | Callable[[Sequence[ChatMessage]], Sequence[Step]] = (("Hello there.",),),
         *,
         context_tokens: int = 2048,
+        likelihoods: Mapping[str, float] | None = None,
     ) -> None:
+        self.likelihoods = likelihoods
         self._replies = replies
         self._context_tokens = context_tokens
         self.prompts: list[list[ChatMessage]] = []
@@ -139,6 +141,10 @@ class ScriptedLanguageModel:
             self.running.discard(request_id)
             if not finished:
                 self.aborted.append(request_id)
+
+    async def score(self, texts: Sequence[str]) -> list[float] | None:
+        """As scripted; without a script this model cannot tell."""
+        return None if self.likelihoods is None else [self.likelihoods.get(text, -100.0) for text in texts]
 
     def failure(self) -> str | None:
         return None
