@@ -8,7 +8,7 @@ from pathlib import Path
 
 import voice.turn
 from voice.turn.hysteresis import RATE_HZ, WINDOW_SAMPLES
-from voice.turn.machine import Action, SpeechStarted, TurnEnded, TurnMachine, TurnPolicy
+from voice.turn.machine import Action, LikelyEnd, SpeechStarted, TurnEnded, TurnMachine, TurnPolicy
 
 WINDOW_MS = WINDOW_SAMPLES * 1000 // RATE_HZ  # 32
 
@@ -17,7 +17,19 @@ def play(machine: TurnMachine, probabilities: Sequence[float], *, first: int = 0
     actions: list[Action] = []
     for index, probability in enumerate(probabilities):
         actions += machine.window(probability, first + (index + 1) * WINDOW_SAMPLES)
-    return actions
+    return [action for action in actions if not isinstance(action, LikelyEnd)]
+
+
+def test_each_pause_is_reported_once_and_early() -> None:
+    machine = TurnMachine(TurnPolicy())
+    early = []
+    for index, probability in enumerate([0.9] * 10 + [0.0] * 8 + [0.9] * 5 + [0.0] * 15):
+        actions = machine.window(probability, (index + 1) * WINDOW_SAMPLES)
+        early += [action for action in actions if isinstance(action, LikelyEnd)]
+    assert early == [
+        LikelyEnd(start=0, end=15 * WINDOW_SAMPLES, last_voiced=10 * WINDOW_SAMPLES),
+        LikelyEnd(start=0, end=28 * WINDOW_SAMPLES, last_voiced=23 * WINDOW_SAMPLES),
+    ]
 
 
 def test_a_turn_begins_with_its_prefix_and_ends_after_the_silence() -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import os
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -117,8 +116,6 @@ async def load_engines(config: EngineConfig, models: ModelFiles, report: Report)
         kv_cache = int(config.kv_cache_gib * 2**30) if models.llm else 0
         require_memory(MEMORY_BASE_BYTES + 2 * models.bytes() + kv_cache, "the engines")
     report(f"loading the LLM ({config.llm_url or config.llm}), Whisper ({config.asr}) and Piper ({config.tts})")
-    # One group of threads for each engine, of a fixed size: engines that each take every core slow each other down.
-    os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
     try:
         return await _load_side_by_side(config, models, gpu, threads)
     except ExceptionGroup as group:

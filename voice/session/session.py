@@ -7,9 +7,11 @@ import logging
 import time
 from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 
 import msgspec
+import numpy as np
+from numpy.typing import NDArray
 
 from voice import metrics
 from voice.config import Config
@@ -20,23 +22,23 @@ from voice.protocol.base import ProtocolError, ServerEventBase, new_id
 from voice.session.hearing import hear
 from voice.session.ingress import Ingress
 from voice.session.outbox import Outbox
+from voice.session.policy import turn_policy
 from voice.session.reply import Prompt, Reply, limit_sampling
 from voice.session.reply_events import ReplyEvents
 from voice.session.speech import SpeechEncoder
 from voice.timing import TurnTiming
 from voice.turn.hysteresis import RATE_HZ
-from voice.turn.machine import Action, SpeechStarted, TurnEnded, TurnPolicy
+from voice.turn.machine import Action, LikelyEnd, SpeechStarted, TurnEnded
 
 log = logging.getLogger(__name__)
 
 STARVED_S = 1.0
 """The user was speaking and no audio came for this long (muted, line lost): the turn ends."""
 
-SEMANTIC_SILENCE_MS = {"high": 300, "medium": 500, "auto": 500, "low": 900}
-"""Silence that stands for each eagerness of semantic_vad until the endpoint model decides."""
-
 SESSION_TTL_S = 3600
 """What ``expires_at`` promises."""
+
+T = TypeVar("T")
 
 Receive = Callable[[], Awaitable[str | bytes | None]]
 
@@ -81,10 +83,16 @@ class Session:
         )
         self._conversation_id = new_id("conv")
         self._conversation = Conversation()
-        self._ingress = Ingress(engines.vad.stream(), self._config.audio.input.format, self._policy())
+        self._ingress = Ingress(
+            engines.vad.stream(),
+            self._config.audio.input.format,
+            turn_policy(self._config.audio.input.turn_detection, self._service.server.max_turn_s),
+        )
         self._epoch = 0
         self._speech_item_id: str | None = None
         self._turn: _Turn | None = None  # its reply has not begun
+        self._early: tuple[LikelyEnd, asyncio.Task[str | Exception]] | None = None
+        self._hearing: set[asyncio.Task[str | Exception]] = set()
         self._transcribing: set[asyncio.Task[None]] = set()
         self._replies: dict[str, tuple[Reply, asyncio.Task[None]]] = {}
         self._default_reply: Reply | None = None
@@ -99,7 +107,7 @@ class Session:
                 while (message := await self._next(receive)) is not None:
                     await self._handle(message)
             finally:
-                for task in [*self._transcribing, *(task for _, task in self._replies.values())]:
+                for task in [*self._hearing, *self._transcribing, *(task for _, task in self._replies.values())]:
                     task.cancel()
 
     async def _next(self, receive: Receive) -> str | bytes | None:
@@ -160,7 +168,9 @@ class Session:
         if audio_input.format != old.audio.input.format:
             self._ingress.set_format(audio_input.format)
         if audio_input.turn_detection != old.audio.input.turn_detection:
-            self._ingress.machine.configure(self._policy())
+            self._ingress.machine.configure(
+                turn_policy(self._config.audio.input.turn_detection, self._service.server.max_turn_s)
+            )
         self._send(session.SessionUpdated(session=self._config))
 
     async def _append(self, event: input_audio.Append) -> None:
@@ -174,6 +184,9 @@ class Session:
             match action:
                 case SpeechStarted():
                     self._speech_started(action)
+                case LikelyEnd():
+                    audio = self._ingress.audio(action.start, action.end)
+                    self._early = (action, self._start(self._hear(audio), self._hearing))
                 case TurnEnded():
                     item_id = self._speech_item_id
                     if item_id is not None:
@@ -216,25 +229,34 @@ class Session:
         self._ingress.forget()
         turn = _Turn(epoch=self._epoch, item_id=item_id, timing=timing, respond=respond)
         self._turn = turn
+        early, self._early = self._early, None
+        hearing: asyncio.Task[str | Exception] | None = None
+        if early is not None and (early[0].start, early[0].last_voiced) == (ended.start, ended.last_voiced):
+            hearing = early[1]  # nothing was said since
+        elif ended.last_voiced is not None:
+            hearing = self._start(self._hear(audio), self._hearing)
         # What no window called speech is not shown to Whisper, which would make words of it.
-        words = self._transcribe(turn, audio if ended.last_voiced is not None else None, len(audio) / RATE_HZ)
-        self._start(words, self._transcribing)
+        self._start(self._transcribe(turn, hearing, len(audio) / RATE_HZ), self._transcribing)
 
-    async def _transcribe(self, turn: _Turn, audio: Any | None, seconds: float) -> None:
+    async def _hear(self, audio: NDArray[np.float32]) -> str | Exception:
+        """The words in ``audio``, or why there are none: a task that raised would end the whole session."""
         config = self._config.audio.input.transcription
+        language = (config.language if config else None) or self._service.engines.language
         try:
-            text = ""
-            if audio is not None:
-                language = (config.language if config else None) or self._service.engines.language
-                prompt = config.prompt if config else None
-                text = await hear(self._engines, audio, language, prompt)
+            return await hear(self._engines, audio, language, config.prompt if config else None)
         except Exception as error:
             log.exception("transcription failed")
+            return error
+
+    async def _transcribe(self, turn: _Turn, hearing: asyncio.Task[str | Exception] | None, seconds: float) -> None:
+        config = self._config.audio.input.transcription
+        text = await hearing if hearing is not None else ""
+        if isinstance(text, Exception):
             self._forget_turn(turn)
             metrics.TURNS.labels("failed").inc()
-            failure = transcription.TranscriptionError(type="server_error", code="engine_failed", message=_line(error))
+            failure = transcription.TranscriptionError(type="server_error", code="engine_failed", message=_line(text))
             self._send(transcription.TranscriptionFailed(item_id=turn.item_id, error=failure))
-            self._server_error(f"the speech recogniser failed ({_line(error)}): say it again", "engine_failed")
+            self._server_error(f"the speech recogniser failed ({_line(text)}): say it again", "engine_failed")
             return
         turn.timing.asr_final = self._clock()
         for item in self._conversation:
@@ -351,24 +373,7 @@ class Session:
         if self._default_reply is reply:
             self._default_reply = None
 
-    def _policy(self) -> TurnPolicy | None:
-        """What the session's turn_detection asks of the turn machine."""
-        detection = self._config.audio.input.turn_detection
-        max_turn_ms = int(self._service.server.max_turn_s * 1000)
-        match detection:
-            case None:
-                return None
-            case session.ServerVad():
-                return TurnPolicy(
-                    threshold=detection.threshold,
-                    prefix_ms=detection.prefix_padding_ms,
-                    silence_ms=detection.silence_duration_ms,
-                    max_turn_ms=max_turn_ms,
-                )
-            case session.SemanticVad():
-                return TurnPolicy(silence_ms=SEMANTIC_SILENCE_MS[detection.eagerness], max_turn_ms=max_turn_ms)
-
-    def _start(self, work: Coroutine[Any, Any, None], group: set[asyncio.Task[None]]) -> asyncio.Task[None]:
+    def _start(self, work: Coroutine[Any, Any, T], group: set[asyncio.Task[T]]) -> asyncio.Task[T]:
         assert self._tasks is not None  # set by run()
         task = self._tasks.create_task(work)
         group.add(task)

@@ -24,6 +24,10 @@ class TurnPolicy:
     silence_ms: int = 500
     """Silence that ends the turn."""
 
+    early_ms: int = 160
+    """Silence after which the turn is likely over: recognition begins, and is ready when the turn really ends. Pauses
+    inside a sentence are mostly shorter."""
+
     max_turn_ms: int = 60_000
     """A turn ends here whatever happens (steady noise looks like speech)."""
 
@@ -36,6 +40,15 @@ class SpeechStarted:
 
 
 @dataclass(frozen=True, slots=True)
+class LikelyEnd:
+    """The user has paused: ``[start, end)`` is the turn unless speech goes on. ``last_voiced`` as in TurnEnded."""
+
+    start: int
+    end: int
+    last_voiced: int
+
+
+@dataclass(frozen=True, slots=True)
 class TurnEnded:
     """The turn is over: its audio is ``[start, end)``. ``last_voiced`` ends its last voiced window, if any."""
 
@@ -45,7 +58,7 @@ class TurnEnded:
     by_client: bool = False
 
 
-Action = SpeechStarted | TurnEnded
+Action = SpeechStarted | LikelyEnd | TurnEnded
 
 
 class TurnMachine:
@@ -58,6 +71,7 @@ class TurnMachine:
         self._start = 0  # of the open utterance
         self._last_voiced: int | None = None  # since _free, for turns that the client ends
         self._now = 0
+        self._paused_at = 0  # last voiced sample before the pause that LikelyEnd was said of
 
     @property
     def policy(self) -> TurnPolicy | None:
@@ -109,6 +123,11 @@ class TurnMachine:
             too_long = end - self._start >= policy.max_turn_ms * RATE_HZ // 1000
             if silent or too_long:
                 actions.append(self._end(self._start, end))
+            elif self._paused_at != self._speech.last_voiced and (
+                self._speech.silence(end) >= policy.early_ms * RATE_HZ // 1000
+            ):
+                self._paused_at = self._speech.last_voiced
+                actions.append(LikelyEnd(start=self._start, end=end, last_voiced=self._paused_at))
         return actions
 
     def starve(self) -> list[Action]:
