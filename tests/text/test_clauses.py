@@ -19,17 +19,17 @@ def cut(*deltas: str) -> list[str]:
 TABLE = [
     ("Paris.", ["Paris."]),
     ("Good morning. What can I do", ["Good morning.", "What can I do"]),
-    ("Pi is 3.14 and Dr. Lee paid $29.50. Thanks!", ["Pi is 3.14 and Dr. Lee", "paid $29.50.", "Thanks!"]),
+    ("Pi is 3.14 and Dr. Lee paid $29.50. Thanks!", ["Pi is 3.14 and Dr. Lee paid $29.50.", "Thanks!"]),
     ("See e.g. the U.S. map.", ["See e.g. the U.S. map."]),
     ("Wait... what?", ["Wait...", "what?"]),
     ("1. First 2. Second", ["1. First 2. Second"]),
     ("Sure, here you go.", ["Sure, here you go."]),
     ("Of course you can, it is easy.", ["Of course you can,", "it is easy."]),
-    (
-        "The capital of that country is a very old city on a river",
-        ["The capital of that country", "is a very old city on a river"],
-    ),
-    ("Yes (I think so. Really) it is. Fine.", ["Yes (I think so. Really)", "it is.", "Fine."]),
+    ("The capital of France is Paris.", ["The capital of France is Paris."]),
+    ("The sky looks blue because light scatters.", ["The sky looks blue", "because light scatters."]),
+    ("One two three four is in here.", ["One two three four is in here."]),
+    ("One two three four five six seven eight nine ten.", ["One two three four five six seven eight nine", "ten."]),
+    ("Yes (I think so. Really) it is. Fine.", ["Yes (I think so. Really) it is.", "Fine."]),
     ('He said "go." Then he left.', ['He said "go."', "Then he left."]),
     ("东京是首都。它很大。", ["东京是首都。", "它很大。"]),
     ("", []),
@@ -45,18 +45,6 @@ def test_table(text: str, clauses: list[str]) -> None:
 @pytest.mark.parametrize(("text", "clauses"), TABLE)
 def test_one_character_at_a_time_gives_the_same(text: str, clauses: list[str]) -> None:
     assert cut(*text) == clauses
-
-
-@pytest.mark.parametrize(
-    ("text", "clauses"),
-    [
-        ("Pi is 3.14 and Dr. Lee paid $29.50. Thanks!", ["Pi is 3.14 and Dr. Lee paid $29.50.", "Thanks!"]),
-        ("Yes (I think so. Really) it is. Fine.", ["Yes (I think so. Really) it is.", "Fine."]),
-    ],
-)
-def test_numbers_abbreviations_and_brackets_end_no_clause(text: str, clauses: list[str]) -> None:
-    patient = ClauseCutter(ClauseLimits(first_max_words=20))
-    assert [clause.strip() for clause in [*patient.feed(text), patient.flush()]] == clauses
 
 
 @given(
