@@ -12,7 +12,10 @@ DEFAULT_LLM = "smollm2-135m-instruct-w8a8"
 DEFAULT_TTS = "en_US-joe-medium"
 DEFAULT_VAD = "silero-vad"
 
-DEFAULT_SYSTEM_PROMPT = "You are a voice assistant who knows facts. Give short, correct answers in English."
+DEFAULT_SYSTEM_PROMPT = (
+    "You are a voice assistant who knows many facts. Give short, correct answers in English. "
+    "Use plain words and short sentences."
+)
 """Chosen by trying (docs/benchmarks/answers.md): "short" makes replies that are pleasant to hear, "in English" keeps
 the small default model from slipping into French when asked about France."""
 
