@@ -10,18 +10,11 @@ from contextlib import contextmanager
 from voice.client.address import realtime_url
 from voice.config import DEFAULT_ASR, DEFAULT_LLM, DEFAULT_TTS
 from voice.errors import ServiceError
+from voice.options import positive
 
 API_KEY_VARIABLE = "VOICE_API_KEY"
 
 _ENGINE_OPTIONS = ("llm", "asr", "tts", "llm_url", "llm_api_key", "language", "threads")
-
-
-def positive(text: str) -> int:
-    """An argparse type: a whole number of at least 1."""
-    number = int(text) if text.isascii() and text.isdigit() else 0
-    if number < 1:
-        raise argparse.ArgumentTypeError(f"{text!r} is not a whole number of at least 1")
-    return number
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

@@ -10,6 +10,7 @@ from dataclasses import fields
 from typing import Any
 
 from voice.config import Config, EngineConfig, Sampling, ServerConfig
+from voice.options import not_negative, port, positive
 
 DEFAULTS = Config()
 
@@ -26,7 +27,7 @@ def add_parser(subparsers: Any) -> None:
     server = parser.add_argument_group("where it listens")
     server.add_argument("--host", default=DEFAULTS.server.host, help="address to listen on (default: %(default)s)")
     server.add_argument(
-        "--port", type=_port, default=DEFAULTS.server.port, help="port; 0 takes a free one (default: %(default)s)"
+        "--port", type=port, default=DEFAULTS.server.port, help="port; 0 takes a free one (default: %(default)s)"
     )
     add_engine_options(parser)
     parser.set_defaults(run=run)
@@ -57,41 +58,41 @@ def add_engine_options(parser: argparse.ArgumentParser) -> None:
     )
     behaviour.add_argument(
         "--temperature",
-        type=_not_negative,
+        type=not_negative,
         default=DEFAULTS.sampling.temperature,
         help="0 is greedy (default: %(default)s)",
     )
     behaviour.add_argument(
         "--max-tokens",
-        type=_positive,
+        type=positive,
         default=DEFAULTS.sampling.max_tokens,
         help="longest reply, tokens (default: %(default)s)",
     )
     sizes = parser.add_argument_group("resources")
     sizes.add_argument(
-        "--threads", type=_positive, help="CPU threads of an engine (default: the CPUs this process may use)"
+        "--threads", type=positive, help="CPU threads of an engine (default: the CPUs this process may use)"
     )
     sizes.add_argument(
         "--max-sessions",
-        type=_positive,
+        type=positive,
         default=engines.max_sessions,
         help="most clients at once, also the LLM's largest batch (default: %(default)s)",
     )
     sizes.add_argument(
         "--kv-cache-gib",
-        type=_not_negative,
+        type=not_negative,
         default=engines.kv_cache_gib,
         help="KV cache of the LLM on a CPU, GiB (default: %(default)s)",
     )
     sizes.add_argument(
         "--max-model-len",
-        type=_positive,
+        type=positive,
         default=engines.max_model_len,
         help="longest prompt plus reply, tokens (default: %(default)s)",
     )
     sizes.add_argument(
         "--gpu-memory-utilization",
-        type=_not_negative,
+        type=not_negative,
         default=engines.gpu_memory_utilization,
         help="share of the GPU's memory for the LLM (default: %(default)s)",
     )
@@ -148,24 +149,3 @@ def _loop_factory() -> Any:
     except ImportError:  # Windows has none
         return None
     return uvloop.new_event_loop
-
-
-def _port(text: str) -> int:
-    value = int(text)
-    if not 0 <= value <= 65535:
-        raise argparse.ArgumentTypeError(f"{value} is not between 0 and 65535")
-    return value
-
-
-def _positive(text: str) -> int:
-    value = int(text)
-    if value < 1:
-        raise argparse.ArgumentTypeError(f"{value} is not positive")
-    return value
-
-
-def _not_negative(text: str) -> float:
-    value = float(text)
-    if not value >= 0:
-        raise argparse.ArgumentTypeError(f"{text} is negative")
-    return value
