@@ -3,6 +3,11 @@
 from __future__ import annotations
 
 
+def one_line(error: BaseException) -> str:
+    """The first line of what an exception says, or its type where it says nothing."""
+    return (str(error).strip().splitlines() or [type(error).__name__])[0]
+
+
 class VoiceError(Exception):
     """Something the user can fix. The command line prints the message alone (no traceback) and exits with code 2."""
 

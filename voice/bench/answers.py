@@ -16,11 +16,11 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from voice.bench.machine import describe_machine
 from voice.bench.replies import Candidate, Replies, ask
 from voice.bench.scoring import QUESTIONS, SHORT_WORDS, Question, judge, load_questions
 from voice.config import DEFAULT_SYSTEM_PROMPT, Sampling
 from voice.errors import VoiceError
+from voice.hardware import machine_name
 from voice.quantization import RECIPES
 
 SOURCE = "smollm2-135m-instruct"
@@ -225,7 +225,7 @@ def run(args: argparse.Namespace) -> int:
 
 def to_json(questions: int, batch: int, candidates: Sequence[dict[str, Any]]) -> str:
     """The report as one JSON object, with one line for each candidate: easy to read and to compare."""
-    head = {"machine": describe_machine(), "questions": questions, "batch": batch}
+    head = {"machine": machine_name(), "questions": questions, "batch": batch}
     lines = ",\n".join(json.dumps(candidate, ensure_ascii=False) for candidate in candidates)
     return json.dumps(head, ensure_ascii=False)[:-1] + ', "candidates": [\n' + lines + "\n]}"
 

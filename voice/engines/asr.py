@@ -13,7 +13,7 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from voice.errors import ModelError
+from voice.errors import ModelError, one_line
 
 RATE_HZ = 16_000
 MAX_WINDOW_S = 30.0
@@ -82,7 +82,7 @@ class FasterWhisper:
             )
         except Exception as error:
             raise ModelError(
-                f"{model} cannot be loaded as a Whisper model in CTranslate2 layout ({error}): "
+                f"{model} cannot be loaded as a Whisper model in CTranslate2 layout ({one_line(error)}): "
                 "run `voice models verify`, or convert it with ct2-transformers-converter"
             ) from error
         self._make_tokenizer = Tokenizer

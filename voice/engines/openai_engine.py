@@ -9,7 +9,7 @@ from typing import Any
 from voice.config import Sampling
 from voice.conversation import ChatMessage
 from voice.engines.llm import LlmDelta
-from voice.errors import ServiceError
+from voice.errors import ServiceError, one_line
 
 CHARACTERS_A_TOKEN = 3.5
 """A cautious guess for English; servers have no common way to ask for a count."""
@@ -50,7 +50,7 @@ class OpenAiEngine:
             except (httpx.HTTPError, ValueError, KeyError, TypeError) as error:
                 await client.aclose()
                 raise ServiceError(
-                    f"no OpenAI-compatible server at {url} ({_reason(error)}): "
+                    f"no OpenAI-compatible server at {url} ({one_line(error)}): "
                     "start it, and give --llm-url with its /v1, such as http://127.0.0.1:8000/v1"
                 ) from error
             if not listed:
@@ -108,7 +108,7 @@ class OpenAiEngine:
                             counts = _one_more(counts)
                             yield LlmDelta(text, counts.prompt_tokens, counts.cached_tokens, counts.completion_tokens)
         except (httpx.HTTPError, ValueError, AttributeError) as error:
-            raise ServiceError(f"the LLM server at {self._url} failed ({_reason(error)})") from error
+            raise ServiceError(f"the LLM server at {self._url} failed ({one_line(error)})") from error
         yield LlmDelta(
             "", counts.prompt_tokens, counts.cached_tokens, counts.completion_tokens, finish=finish or "stop"
         )
@@ -137,7 +137,3 @@ def _counts(usage: Any, before: LlmDelta) -> LlmDelta:
 
 def _one_more(counts: LlmDelta) -> LlmDelta:
     return LlmDelta("", counts.prompt_tokens, counts.cached_tokens, counts.completion_tokens + 1)
-
-
-def _reason(error: Exception) -> str:
-    return str(error).strip() or type(error).__name__

@@ -12,7 +12,7 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from voice.errors import ModelError
+from voice.errors import ModelError, one_line
 
 
 class SpeechSynthesizer(Protocol):
@@ -58,7 +58,7 @@ class PiperSynthesizer:
             self._piper = PiperVoice(session=session, config=config)
         except Exception as error:
             raise ModelError(
-                f"{model} cannot be loaded as a Piper voice ({error}): run `voice models verify`, "
+                f"{model} cannot be loaded as a Piper voice ({one_line(error)}): run `voice models verify`, "
                 "and see that the .onnx.json lies beside the .onnx"
             ) from error
         self._voice = model.stem

@@ -10,7 +10,7 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from voice.errors import ModelError
+from voice.errors import ModelError, one_line
 
 RATE_HZ = 16_000
 WINDOW_SAMPLES = 512
@@ -58,7 +58,7 @@ class SileroVad:
         try:
             self._session = onnxruntime.InferenceSession(str(model), options, providers=["CPUExecutionProvider"])
         except Exception as error:
-            raise ModelError(f"{model} cannot be loaded as an ONNX model: {_first_line(error)}") from error
+            raise ModelError(f"{model} cannot be loaded as an ONNX model: {one_line(error)}") from error
         if {node.name for node in self._session.get_inputs()} != {"input", "state", "sr"}:
             raise ModelError(f"{model} is not a Silero VAD v5 model: use the one that `voice models pull` brings")
         self._pool = ThreadPoolExecutor(1, thread_name_prefix="vad")
@@ -104,7 +104,3 @@ class SileroStream:
             self._context = window[:, -CONTEXT_SAMPLES:]
             result.append(float(probability[0, 0]))
         return result
-
-
-def _first_line(error: Exception) -> str:
-    return str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__

@@ -19,7 +19,7 @@ from typing import Any
 from voice.config import EngineConfig, Sampling
 from voice.conversation import ChatMessage
 from voice.engines.llm import LlmDelta
-from voice.errors import ModelError, ServiceError
+from voice.errors import ModelError, ServiceError, one_line
 from voice.protocol.base import new_id
 
 CPU_BLOCK_TOKENS = 32
@@ -85,9 +85,8 @@ class VllmEngine:
         try:
             engine = AsyncLLM.from_engine_args(args)
         except Exception as error:
-            reason = str(error).strip().splitlines()
             raise ModelError(
-                f"vLLM cannot serve {model} ({reason[0] if reason else type(error).__name__}): "
+                f"vLLM cannot serve {model} ({one_line(error)}): "
                 "see its messages above; `voice models verify` checks the files"
             ) from error
         context = int(engine.model_config.max_model_len)

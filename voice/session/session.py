@@ -17,6 +17,7 @@ from voice import metrics
 from voice.config import Config
 from voice.conversation import ChatMessage, Conversation, to_messages, user_audio_item, with_transcript
 from voice.engines.bundle import Engines
+from voice.errors import one_line
 from voice.protocol import errors, input_audio, items, response, session, transcription, wire
 from voice.protocol.base import ProtocolError, ServerEventBase, new_id
 from voice.session.hearing import hear
@@ -254,9 +255,11 @@ class Session:
         if isinstance(text, Exception):
             self._forget_turn(turn)
             metrics.TURNS.labels("failed").inc()
-            failure = transcription.TranscriptionError(type="server_error", code="engine_failed", message=_line(text))
+            failure = transcription.TranscriptionError(
+                type="server_error", code="engine_failed", message=one_line(text)
+            )
             self._send(transcription.TranscriptionFailed(item_id=turn.item_id, error=failure))
-            self._server_error(f"the speech recogniser failed ({_line(text)}): say it again", "engine_failed")
+            self._server_error(f"the speech recogniser failed ({one_line(text)}): say it again", "engine_failed")
             return
         turn.timing.asr_final = self._clock()
         for item in self._conversation:
@@ -346,7 +349,7 @@ class Session:
             await reply.run(prompt)
         except Exception as error:
             log.exception("reply failed")
-            self._server_error(f"the reply failed: {_line(error)}", "engine_failed")
+            self._server_error(f"the reply failed: {one_line(error)}", "engine_failed")
         finally:
             self._replies.pop(reply.response_id, None)
             if self._default_reply is reply:
@@ -390,7 +393,3 @@ class Session:
 
 def _ms(position: int) -> int:
     return position * 1000 // RATE_HZ
-
-
-def _line(error: Exception) -> str:
-    return (str(error).strip().splitlines() or [type(error).__name__])[0]
