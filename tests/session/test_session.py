@@ -239,6 +239,20 @@ def test_turns_do_not_depend_on_the_pace_of_the_audio() -> None:
     assert results[0] == results[1] == results[2]
 
 
+def test_a_pause_inside_a_sentence_costs_one_more_hearing_and_no_turn() -> None:
+    async def script(client: MemoryClient) -> None:
+        pause = speech_pcm24k(0.3, amplitude=0)
+        await client.speak(speech_pcm24k(0.6) + pause + speech_pcm24k(0.6) + pause + pause)
+        await client.wait_for("response.done")
+
+    asr = ScriptedRecognizer(["half", "the whole sentence"], delay_s=0.05)
+    llm = ScriptedLanguageModel()
+    client = converse(script, scripted_engines(asr=asr, llm=llm))
+    assert len(client.of("input_audio_buffer.committed")) == 1
+    assert llm.prompts[0][-1] == ChatMessage("user", "the whole sentence")
+    assert [round(len(audio) / 16000, 1) for audio in asr.heard] == [0.8, 1.7]
+
+
 def test_audio_that_stops_coming_ends_the_turn() -> None:
     async def script(client: MemoryClient) -> None:
         await client.speak(speech_pcm24k(0.6))

@@ -186,6 +186,8 @@ class Session:
                 case SpeechStarted():
                     self._speech_started(action)
                 case LikelyEnd():
+                    if self._early is not None:
+                        self._early[1].cancel()  # speech went on after the pause before this one
                     audio = self._ingress.audio(action.start, action.end)
                     self._early = (action, self._start(self._hear(audio), self._hearing))
                 case TurnEnded():
@@ -235,6 +237,8 @@ class Session:
         if early is not None and (early[0].start, early[0].last_voiced) == (ended.start, ended.last_voiced):
             hearing = early[1]  # nothing was said since
         elif ended.last_voiced is not None:
+            if early is not None:
+                early[1].cancel()
             hearing = self._start(self._hear(audio), self._hearing)
         # What no window called speech is not shown to Whisper, which would make words of it.
         self._start(self._transcribe(turn, hearing, len(audio) / RATE_HZ), self._transcribing)
