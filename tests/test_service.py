@@ -55,7 +55,7 @@ async def test_a_conversation_of_two_questions(engines: Engines, recordings: Pat
     for report in (first, second):
         assert report.underruns == 0
         assert all(value is not None for value in report.stages.values())
-    # What the voice says is what the replies read. Over both: "France is Paris" is often heard as "Francis Paris".
+    # What the voice says is what the replies read.
     speech = [resample(pcm16_to_float(report.audio), 24_000, 16_000) for report in (first, second)]
     heard = [await hear(engines, samples, "en", None) for samples in speech]
     replies = f"{first.reply} {second.reply}"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import math
 import zlib
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -34,6 +35,12 @@ NO_SPEECH_LOG_PROBABILITY = -1.0
 
 BEAMS = 5
 """Hypotheses kept while decoding; the closest ones are the alternatives of a transcript."""
+
+
+CLOSE_SPELLING = 2.0
+"""Log-probability (nats) that a hypothesis may lack to be taken for its better spelling of the same words."""
+
+SENTENCE_ENDS = frozenset(".?!。？！")
 
 
 @dataclass(frozen=True, slots=True)
@@ -176,12 +183,12 @@ class FasterWhisper:
 
 def _transcript(result: Any, tokenizer: Any, language: str) -> Transcript:
     """CTranslate2's result (scores are means over the tokens) as a transcript with its alternatives in other words."""
-    readings: dict[str, Hypothesis] = {}
+    readings: dict[str, list[Hypothesis]] = {}
     for ids, score in zip(result.sequences_ids, result.scores, strict=True):
         text = tokenizer.decode([token for token in ids if token < tokenizer.eot]).strip()
         words = "".join(character for character in text.lower() if character.isalnum() or character == " ")
-        readings.setdefault(words, Hypothesis(text, score * len(ids)))
-    best, *others = readings.values()
+        readings.setdefault(words, []).append(Hypothesis(text, score * len(ids)))
+    best, *others = [well_written(spellings) for spellings in readings.values()]
     ids, score = result.sequences_ids[0], result.scores[0]
     return Transcript(
         best.text,
@@ -191,6 +198,19 @@ def _transcript(result: Any, tokenizer: Any, language: str) -> Transcript:
         average_log_probability=score * len(ids) / (len(ids) + 1),
         alternatives=tuple(others),
     )
+
+
+def well_written(spellings: Sequence[Hypothesis]) -> Hypothesis:
+    """Of hypotheses in the same words, best first: the one written like a sentence, if nearly as likely as the best.
+
+    A LLM takes "And which river runs through it?" for a question, and "and which river runs through it." for nothing.
+    """
+    best = spellings[0]
+    for spelling in spellings:
+        close = spelling.log_probability >= best.log_probability - CLOSE_SPELLING
+        if close and spelling.text[:1].isupper() and spelling.text[-1:] in SENTENCE_ENDS:
+            return Hypothesis(spelling.text, best.log_probability)
+    return Hypothesis(best.text[:1].upper() + best.text[1:], best.log_probability)
 
 
 def _looped(text: str) -> bool:

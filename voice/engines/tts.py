@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from voice.errors import ModelError, one_line
+from voice.text.articulation import separate_is
 
 
 class SpeechSynthesizer(Protocol):
@@ -55,7 +56,14 @@ class PiperSynthesizer:
         try:
             config = PiperConfig.from_dict(json.loads(Path(f"{model}.json").read_text(encoding="utf-8")))
             session = onnxruntime.InferenceSession(str(model), options, providers=["CPUExecutionProvider"])
-            self._piper = PiperVoice(session=session, config=config)
+            english = config.espeak_voice.startswith("en")
+
+            class ArticulateVoice(PiperVoice):  # type: ignore[misc]
+                def phonemize(self, text: str) -> list[list[str]]:
+                    sentences: list[list[str]] = super().phonemize(text)
+                    return [separate_is(phonemes) for phonemes in sentences] if english else sentences
+
+            self._piper = ArticulateVoice(session=session, config=config)
         except Exception as error:
             raise ModelError(
                 f"{model} cannot be loaded as a Piper voice ({one_line(error)}): run `voice models verify`, "
