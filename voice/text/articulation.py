@@ -11,8 +11,8 @@ _SECONDARY_STRESS = "ˌ"
 def separate_is(phonemes: Sequence[str]) -> list[str]:
     """English IPA phonemes with a light stress on "is" where the word before ends in a hissing sound.
 
-    Unstressed, "France is" sounds just like "France's" or "Francis": of 24 times that Piper said "The capital of France is
-    Paris.", Whisper understood 6; with the stress, all 24.
+    Unstressed, "France is" sounds just like "France's" or "Francis": of 24 times that Piper said "The capital of France
+    is Paris.", Whisper understood 6; with the stress, all 24.
     """
     result: list[str] = []
     for index, phoneme in enumerate(phonemes):
