@@ -90,7 +90,7 @@ async def test_closing_the_stream_hangs_up() -> None:
         stream = engine.generate(MESSAGES, Sampling(), request_id="r")
         async for _ in stream:
             break
-        await stream.aclose()  # type: ignore[attr-defined]
+        await stream.aclose()
         await asyncio.wait_for(server.hung_up.wait(), 2)
         await engine.close()
 

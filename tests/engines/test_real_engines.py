@@ -163,7 +163,7 @@ async def test_an_abandoned_request_is_aborted_in_the_engine(engines: Engines) -
         count += 1
         if count == 3:
             break
-    await stream.aclose()  # type: ignore[attr-defined]
+    await stream.aclose()
     from prometheus_client import REGISTRY
 
     def now_running() -> float:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncGenerator, Sequence
 from dataclasses import dataclass
 from typing import Literal, Protocol
 
@@ -43,7 +43,7 @@ class LanguageModel(Protocol):
 
     def generate(
         self, messages: Sequence[ChatMessage], sampling: Sampling, *, request_id: str
-    ) -> AsyncIterator[LlmDelta]:
+    ) -> AsyncGenerator[LlmDelta, None]:
         """Streams a reply. Closing or cancelling the iterator aborts the request in the engine at once.
 
         Raises:

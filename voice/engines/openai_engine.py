@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncGenerator, Sequence
 from typing import Any
 
 from voice.config import Sampling
@@ -72,7 +72,7 @@ class OpenAiEngine:
 
     async def generate(
         self, messages: Sequence[ChatMessage], sampling: Sampling, *, request_id: str
-    ) -> AsyncIterator[LlmDelta]:
+    ) -> AsyncGenerator[LlmDelta, None]:
         import httpx
 
         body = {

@@ -11,7 +11,7 @@ import contextlib
 import logging
 import os
 import threading
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -105,7 +105,7 @@ class VllmEngine:
 
     async def generate(
         self, messages: Sequence[ChatMessage], sampling: Sampling, *, request_id: str
-    ) -> AsyncIterator[LlmDelta]:
+    ) -> AsyncGenerator[LlmDelta, None]:
         from vllm import SamplingParams
         from vllm.sampling_params import RequestOutputKind
         from vllm.v1.engine.exceptions import EngineDeadError

@@ -8,6 +8,9 @@ import logging
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
+import numpy as np
+from numpy.typing import NDArray
+
 from voice import metrics
 from voice.config import Sampling
 from voice.conversation import ChatMessage, Conversation, SpokenClause, fit_to_context
@@ -107,7 +110,7 @@ class Reply:
         metrics.llm_started()
         try:
             deltas = self._engines.llm.generate(messages, self._sampling, request_id=self.response_id)
-            async with contextlib.aclosing(deltas):  # type: ignore[type-var]
+            async with contextlib.aclosing(deltas):
                 async for delta in deltas:
                     self._last = delta
                     if not delta.text:
@@ -158,10 +161,10 @@ class Reply:
             self._clauses.append(SpokenClause(clause, start_ms, encoder.sent_ms))
         await self._send_audio(encoder.tail())
 
-    async def _send_audio(self, samples: object) -> None:
+    async def _send_audio(self, samples: NDArray[np.float32]) -> None:
         encoder = self._encoder
         assert encoder is not None
-        for frame in encoder.frames(samples):  # type: ignore[arg-type]
+        for frame in encoder.frames(samples):
             await self._outbox.room()
             if self._first_frame_at is None:
                 self._first_frame_at = self._clock()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
@@ -110,7 +110,7 @@ class ScriptedLanguageModel:
 
     async def generate(
         self, messages: Sequence[ChatMessage], sampling: Sampling, *, request_id: str
-    ) -> AsyncIterator[LlmDelta]:
+    ) -> AsyncGenerator[LlmDelta, None]:
         index = len(self.prompts)
         self.prompts.append(list(messages))
         self.samplings.append(sampling)
