@@ -18,12 +18,11 @@ from typing import TYPE_CHECKING, Any, TextIO
 from voice.bench.words import WordErrors, word_errors
 from voice.client import target
 from voice.errors import AudioFileError, ServiceError
+from voice.timing import CLOCKS, STAGES
 
 if TYPE_CHECKING:
     from voice.client.conversation import Question
     from voice.client.recorder import TurnReport
-
-CLOCKS = ("voice_to_voice_ms", "commit_to_audio_ms")
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -146,7 +145,6 @@ async def _ask_all(
 def summarize(asked: Sequence[Asked], reports: Sequence[TurnReport]) -> dict[str, Any]:
     """The JSON object: percentiles (linear interpolation) in milliseconds, then what they were made of."""
     from voice import __version__
-    from voice.client.recorder import STAGES
     from voice.hardware import machine_name
 
     if not reports:

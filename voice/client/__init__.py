@@ -17,7 +17,8 @@ if TYPE_CHECKING:
     from voice.client.address import realtime_url
     from voice.client.conversation import Conversation, Question
     from voice.client.realtime import RealtimeClient, audio_session
-    from voice.client.recorder import STAGES, TurnReport
+    from voice.client.recorder import TurnReport
+    from voice.timing import STAGES
 
 __all__ = ["STAGES", "Conversation", "Question", "RealtimeClient", "TurnReport", "audio_session", "realtime_url"]
 

@@ -27,8 +27,9 @@ from websockets.exceptions import (
 from voice.audio import float_to_pcm16
 from voice.client.address import is_loopback, place_of, realtime_url
 from voice.errors import ServiceError
+from voice.protocol.session import PCM_RATE_HZ
 
-WIRE_HZ = 24_000
+WIRE_HZ = PCM_RATE_HZ
 """The only PCM rate that the protocol has."""
 
 _MAX_MESSAGE_BYTES = 24 * 1024 * 1024

@@ -13,11 +13,7 @@ from voice.audio import first_audible, pcm16_to_float
 from voice.client.player import VirtualPlayer
 from voice.client.realtime import WIRE_HZ, audio_of, error_message, one_line
 from voice.errors import ServiceError
-
-STAGES = ("asr_final_ms", "llm_first_token_ms", "llm_first_clause_ms", "tts_first_audio_ms")
-"""The stages whose times the server reports in the response's metadata."""
-
-LATENCY_KEY = "voice.latency"
+from voice.timing import METADATA_KEY, STAGES
 
 _SPLIT_TOLERANCE_S = 0.3
 _SETTLE_S = 1.0
@@ -220,7 +216,7 @@ class TurnRecorder:
 
 def _server_timing(metadata: dict[str, Any]) -> dict[str, Any]:
     try:
-        timing = json.loads(metadata.get(LATENCY_KEY) or "{}")
+        timing = json.loads(metadata.get(METADATA_KEY) or "{}")
     except (TypeError, ValueError):
         return {}
     return timing if isinstance(timing, dict) else {}

@@ -48,7 +48,6 @@ Receive = Callable[[], Awaitable[str | bytes | None]]
 class _Turn:
     """A committed user turn whose answer may still be on its way."""
 
-    epoch: int
     item_id: str
     timing: TurnTiming
     respond: bool
@@ -89,7 +88,6 @@ class Session:
             self._config.audio.input.format,
             turn_policy(self._config.audio.input.turn_detection, self._service.server.max_turn_s),
         )
-        self._epoch = 0
         self._speech_item_id: str | None = None
         self._turn: _Turn | None = None  # its reply has not begun
         self._early: tuple[LikelyEnd, asyncio.Task[str | Exception]] | None = None
@@ -203,7 +201,6 @@ class Session:
         detection = self._config.audio.input.turn_detection
         if detection is not None and detection.interrupt_response:
             # An answer that has not begun yet is dropped too: the user goes on, and one answer to all of it follows.
-            self._epoch += 1
             self._turn = None
             self._cancel_reply(self._default_reply, "turn_detected")
 
@@ -230,7 +227,7 @@ class Session:
             timing.last_voiced = self._ingress.arrival(ended.last_voiced)
         audio = self._ingress.audio(ended.start, ended.end)
         self._ingress.forget()
-        turn = _Turn(epoch=self._epoch, item_id=item_id, timing=timing, respond=respond)
+        turn = _Turn(item_id=item_id, timing=timing, respond=respond)
         self._turn = turn
         early, self._early = self._early, None
         hearing: asyncio.Task[str | Exception] | None = None
@@ -275,7 +272,7 @@ class Session:
             usage = transcription.DurationUsage(seconds=round(seconds, 3))
             self._send(transcription.TranscriptionCompleted(item_id=turn.item_id, transcript=text, usage=usage))
         metrics.TURNS.labels("transcribed" if text else "discarded").inc()
-        if turn is self._turn and turn.respond and turn.epoch == self._epoch and self._default_reply is None:
+        if turn is self._turn and turn.respond and self._default_reply is None:
             self._turn = None
             if text:
                 self._reply(response.ResponseParams(), turn.timing)

@@ -26,6 +26,7 @@ from websockets.http11 import Request, Response
 
 from voice.audio import pcm16_to_float, rms_dbfs
 from voice.client.realtime import WIRE_HZ
+from voice.timing import METADATA_KEY
 
 _SPEECH_DBFS = -40.0
 _FRAME_SAMPLES = WIRE_HZ // 50
@@ -182,7 +183,7 @@ class ScriptedSession:
         details = {"type": "failed", "error": {"type": "server_error", "message": "the LLM stopped"}}
         final = _response(response, turn.status, status_details=details if turn.status == "failed" else None)
         if turn.latency is not None:
-            final["metadata"] = {"voice.latency": json.dumps(turn.latency, separators=(",", ":"))}
+            final["metadata"] = {METADATA_KEY: json.dumps(turn.latency, separators=(",", ":"))}
         return [*events, self._event("response.done", response=final)]
 
 
