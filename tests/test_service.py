@@ -15,6 +15,7 @@ from openai import AsyncOpenAI
 from websockets.asyncio.client import connect
 
 from tests.conftest import ENGINE_CONFIG
+from tests.recognizing import hear
 from tests.server.test_connection import ask, settled, until, websocket
 from voice import metrics
 from voice.audio.formats import float_to_pcm16, pcm16_to_float
@@ -25,7 +26,6 @@ from voice.config import Config, ServerConfig
 from voice.engines.bundle import Engines
 from voice.server.app import bind, running, url_of
 from voice.server.readiness import Service
-from voice.session.hearing import hear
 
 pytestmark = pytest.mark.engines
 
@@ -57,7 +57,7 @@ async def test_a_conversation_of_two_questions(engines: Engines, recordings: Pat
         assert all(value is not None for value in report.stages.values())
     # What the voice says is what the replies read.
     speech = [resample(pcm16_to_float(report.audio), 24_000, 16_000) for report in (first, second)]
-    heard = [await hear(engines, samples, "en", None) for samples in speech]
+    heard = [await hear(engines, samples) for samples in speech]
     replies = f"{first.reply} {second.reply}"
     assert word_errors(replies, " ".join(heard)).rate <= 0.25, (replies, heard)
 

@@ -34,6 +34,28 @@ LLM_RUNNING_PEAK = Gauge("voice_llm_requests_running_peak", "Most LLM requests r
 LLM_PROMPT_TOKENS = Counter("voice_llm_prompt_tokens_total", "Prompt tokens of all LLM requests.")
 LLM_CACHED_TOKENS = Counter("voice_llm_cached_tokens_total", "Prompt tokens found in the prefix cache.")
 LLM_COMPLETION_TOKENS = Counter("voice_llm_completion_tokens_total", "Tokens generated for replies.")
+ASR_JOBS = Counter(
+    "voice_asr_requests_total", "Requests to the recogniser, by claim and by what became of them.", ["claim", "outcome"]
+)
+ASR_WAITING = Gauge("voice_asr_waiting", "Requests that wait for the recogniser now.")
+ASR_WAIT_SECONDS = Histogram(
+    "voice_asr_wait_seconds", "Request to the recogniser until its pass began, seconds.", ["claim"], buckets=_BUCKETS_S
+)
+ASR_PASS_SECONDS = Histogram(
+    "voice_asr_pass_seconds",
+    "One pass of the recogniser, however many requests it served, seconds.",
+    ["depth"],
+    buckets=_BUCKETS_S,
+)
+ASR_BATCH_SIZE = Histogram("voice_asr_batch_requests", "Requests in one pass.", buckets=(1, 2, 3, 4, 6, 8))
+ASR_STEPS_SKIPPED = Counter("voice_asr_steps_skipped_total", "Partial steps left out because the recogniser was busy.")
+ASR_STEPS_WIDENED = Counter("voice_asr_steps_widened_total", "Partial steps put off because the one before was slow.")
+ASR_GUESSES = Counter(
+    "voice_asr_guesses_total", "Finals begun in a pause, by whether the turn ended there.", ["outcome"]
+)
+TRANSCRIPTS_JUDGED = Counter(
+    "voice_asr_rejected_total", "Readings that were rejected or cut as not said, by reason.", ["reason"]
+)
 LOOP_LAG_SECONDS = Gauge("voice_event_loop_lag_seconds", "How late the event loop ran its last timer, seconds.")
 
 _running = 0

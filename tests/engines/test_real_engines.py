@@ -9,17 +9,17 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
+from tests.recognizing import hear, transcribed
 from voice.audio.resample import resample
 from voice.audio.wav import read_wav
 from voice.bench.words import word_errors
 from voice.config import Sampling
 from voice.conversation import ChatMessage
-from voice.engines.asr import FasterWhisper
 from voice.engines.bundle import Engines
 from voice.engines.tts import PiperSynthesizer
 from voice.engines.vad import RATE_HZ, WINDOW_SAMPLES, SileroVad
+from voice.engines.whisper import FasterWhisper
 from voice.errors import ModelError
-from voice.session.hearing import hear
 
 pytestmark = pytest.mark.engines
 
@@ -73,9 +73,9 @@ async def test_speech_is_found_after_three_minutes_of_silence(engines: Engines) 
 
 async def test_whisper_hears_what_piper_says(engines: Engines) -> None:
     speech = await speak(engines, SENTENCE)
-    heard = await engines.asr.transcribe(speech, language="en", prompt=None)
+    heard = await transcribed(engines.asr, speech)
     assert word_errors(SENTENCE, heard.text).rate <= 0.25  # Piper never says a sentence twice in the same way
-    detected = await engines.asr.transcribe(speech, language=None, prompt=None)
+    detected = await transcribed(engines.asr, speech, None)
     assert detected.language == "en"
 
 
@@ -84,18 +84,18 @@ async def test_whisper_takes_a_turn_longer_than_its_window(engines: Engines) -> 
     gap = np.zeros(RATE_HZ // 2, dtype=np.float32)
     long_turn = np.concatenate([speech, gap] * (31 * RATE_HZ // (len(speech) + len(gap)) + 1))
     assert len(long_turn) > 30 * RATE_HZ
-    heard = (await engines.asr.transcribe(long_turn, language="en", prompt=None)).text.lower()
+    heard = (await transcribed(engines.asr, long_turn)).text.lower()
     assert heard.count("sky looks blue") >= 6
 
 
 async def test_an_unknown_language_is_a_clear_error(engines: Engines) -> None:
     with pytest.raises(ModelError, match="'xx'"):
-        await engines.asr.transcribe(np.zeros(RATE_HZ, dtype=np.float32), language="xx", prompt=None)
+        await transcribed(engines.asr, np.zeros(RATE_HZ, dtype=np.float32), "xx")
 
 
 async def test_recordings_are_heard_right(engines: Engines, recordings: Path) -> None:
     samples, rate_hz = read_wav(recordings / "demo" / "q05.wav")
-    heard = await engines.asr.transcribe(resample(samples, rate_hz, RATE_HZ), language="en", prompt=None)
+    heard = await transcribed(engines.asr, resample(samples, rate_hz, RATE_HZ))
     assert heard.text == "Who wrote the play Romeo and Juliet?"
 
 
@@ -109,7 +109,7 @@ async def test_the_llm_knows_which_question_people_ask(engines: Engines) -> None
 
 async def test_what_sounds_alike_is_heard_as_people_mean_it(engines: Engines, recordings: Path) -> None:
     samples, rate_hz = read_wav(recordings / "demo" / "question-capital.wav")
-    assert await hear(engines, resample(samples, rate_hz, RATE_HZ), "en", None) == "What is the capital of France?"
+    assert await hear(engines, resample(samples, rate_hz, RATE_HZ)) == "What is the capital of France?"
 
 
 async def test_piper_speed_changes_the_length(engines: Engines) -> None:

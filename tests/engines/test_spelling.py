@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from voice.engines.asr import Hypothesis, well_written
+from voice.engines.asr import Hypothesis
+from voice.engines.spelling import well_written
 
 
 def test_a_sentence_is_preferred_when_nearly_as_likely() -> None:

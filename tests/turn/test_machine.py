@@ -27,8 +27,8 @@ def test_each_pause_is_reported_once_and_early() -> None:
         actions = machine.window(probability, (index + 1) * WINDOW_SAMPLES)
         early += [action for action in actions if isinstance(action, LikelyEnd)]
     assert early == [
-        LikelyEnd(start=0, end=15 * WINDOW_SAMPLES, last_voiced=10 * WINDOW_SAMPLES),
-        LikelyEnd(start=0, end=28 * WINDOW_SAMPLES, last_voiced=23 * WINDOW_SAMPLES),
+        LikelyEnd(start=0, end=13 * WINDOW_SAMPLES, last_voiced=10 * WINDOW_SAMPLES),
+        LikelyEnd(start=0, end=26 * WINDOW_SAMPLES, last_voiced=23 * WINDOW_SAMPLES),
     ]
 
 

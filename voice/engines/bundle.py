@@ -5,17 +5,19 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import numpy as np
 
 from voice.config import Config, EngineConfig
 from voice.conversation import ChatMessage
-from voice.engines.asr import RATE_HZ, FasterWhisper, SpeechRecognizer
+from voice.engines.asr import RATE_HZ, Depth, Listen, SpeechRecognizer
 from voice.engines.llm import LanguageModel
 from voice.engines.tts import PiperSynthesizer, SpeechSynthesizer
 from voice.engines.vad import WINDOW_SAMPLES, SileroVad, VoiceActivityDetector
+from voice.engines.whisper import FasterWhisper
+from voice.schedule.recognition import RecognitionQueue
 
 log = logging.getLogger(__name__)
 
@@ -27,12 +29,16 @@ MEMORY_BASE_BYTES = 3 * 2**30
 
 @dataclass(slots=True)
 class Engines:
-    """The four engines; sessions share them."""
+    """The four engines; sessions share them. Sessions reach the recogniser through ``recognition`` only."""
 
     vad: VoiceActivityDetector
     asr: SpeechRecognizer
     llm: LanguageModel
     tts: SpeechSynthesizer
+    recognition: RecognitionQueue = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.recognition = RecognitionQueue(self.asr)
 
     async def warm_up(self, system_prompt: str, config: Config, report: Report) -> None:
         """Runs every engine once, as a turn would: the first question is then as fast as the tenth."""
@@ -44,8 +50,8 @@ class Engines:
         from voice.audio.resample import resample
 
         spoken = resample(np.concatenate(speech), self.tts.rate_hz, RATE_HZ)
-        for _ in range(2):
-            await self.asr.transcribe(spoken, language=config.engines.language, prompt=None)
+        for depth in (Depth.PARTIAL, Depth.SETTLE, Depth.FINAL, Depth.FINAL):
+            await self.asr.transcribe([Listen(spoken, depth, config.engines.language)])
         report("warming up the LLM")
         await self.llm.score(["Where is it?", "Where was it?"])
         # Twice: the second request takes the path of a prompt whose front is cached, as every later one does.
@@ -56,6 +62,7 @@ class Engines:
 
     async def close(self) -> None:
         """Ends every engine."""
+        await self.recognition.close()
         self.vad.close()
         self.asr.close()
         self.tts.close()

@@ -12,6 +12,10 @@ from voice.protocol.response import Modality
 
 Probability = Annotated[float, Meta(ge=0.0, le=1.0)]
 Milliseconds = Annotated[int, Meta(ge=0, le=60_000)]
+PARTIALS = "partials"
+"""The extension that sends snapshots of words which may still change."""
+
+EXTENSIONS = frozenset({PARTIALS})
 Eagerness = Literal["low", "medium", "high", "auto"]
 
 PCM_RATE_HZ = 24_000
@@ -103,6 +107,12 @@ class SessionConfig(msgspec.Struct, frozen=True, kw_only=True):
     tools: tuple[dict[str, Any], ...] = ()
     tool_choice: str = "auto"
     max_output_tokens: Annotated[int, Meta(ge=1, le=4096)] | Literal["inf"] = "inf"
+    extensions: tuple[str, ...] | msgspec.UnsetType = msgspec.UNSET
+    """Events beyond the protocol that the client asked for; absent for clients that did not."""
+
+    def wants(self, extension: str) -> bool:
+        """Whether the client asked for an extension."""
+        return self.extensions is not msgspec.UNSET and extension in self.extensions
 
 
 class SessionUpdate(ClientEventBase, frozen=True, kw_only=True, tag="session.update"):
@@ -143,6 +153,8 @@ def apply_update(config: SessionConfig, update: dict[str, Any]) -> SessionConfig
     if isinstance(audio, dict) and isinstance(audio.get("output"), dict):
         output = {key: value for key, value in audio["output"].items() if key != "voice"}
         update["audio"] = {**audio, "output": output}
+    if isinstance(update.get("extensions"), list):
+        update["extensions"] = [name for name in update["extensions"] if name in EXTENSIONS]
     if isinstance(update.get("tool_choice"), dict):
         # Strict clients accept only a string in the echo; a forced function is closest to "required".
         update["tool_choice"] = "required"

@@ -16,6 +16,14 @@ class DurationUsage(msgspec.Struct, frozen=True, kw_only=True):
     type: Literal["duration"] = "duration"
 
 
+class SpokenWord(msgspec.Struct, frozen=True, kw_only=True):
+    """A word and its place in the session's audio, on the clock of ``audio_start_ms``."""
+
+    word: str
+    start_ms: int
+    end_ms: int
+
+
 class TranscriptionError(msgspec.Struct, frozen=True, kw_only=True):
     """Why a transcription failed."""
 
@@ -37,11 +45,24 @@ class TranscriptionDelta(
 class TranscriptionCompleted(
     ServerEventBase, frozen=True, kw_only=True, tag="conversation.item.input_audio_transcription.completed"
 ):
-    """The final transcript of a user item."""
+    """The final transcript of a user item. ``words`` is ours: clients that do not know it ignore it."""
 
     item_id: str
     transcript: str
     usage: DurationUsage
+    content_index: int = 0
+    words: tuple[SpokenWord, ...] | msgspec.UnsetType = msgspec.UNSET
+
+
+class TranscriptionSnapshot(ServerEventBase, frozen=True, kw_only=True, tag="voice.input_audio_transcription.snapshot"):
+    """The whole text so far, replacing the snapshot before it; only for clients that asked for "partials".
+
+    The first ``stable_chars`` characters will not change any more.
+    """
+
+    item_id: str
+    transcript: str
+    stable_chars: int
     content_index: int = 0
 
 

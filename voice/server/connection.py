@@ -23,7 +23,13 @@ async def serve_connection(connection: ServerConnection, service: Service) -> No
     server = service.config.server
     query = parse_qs(urlsplit(connection.request.path).query)
     outbox = Outbox(server.send_buffer_bytes)
-    session = Session(engines, service.config, outbox, model=query["model"][0] if "model" in query else None)
+    session = Session(
+        engines,
+        service.config,
+        outbox,
+        model=query["model"][0] if "model" in query else None,
+        extensions=",".join(query.get("extensions", [])).split(","),
+    )
 
     async def receive() -> str | bytes | None:
         try:

@@ -10,6 +10,7 @@ from collections import deque
 import numpy as np
 from numpy.typing import NDArray
 
+from voice.audio.dc import DcBlocker
 from voice.audio.formats import Pcm16Decoder, pcm16_to_float
 from voice.audio.g711 import alaw_decode, ulaw_decode
 from voice.audio.resample import StreamResampler
@@ -48,11 +49,12 @@ class Ingress:
         self._format = wire_format
         rate_hz = PCM_RATE_HZ if isinstance(wire_format, PcmFormat) else G711_RATE_HZ
         self._resampler = StreamResampler(rate_hz, RATE_HZ)
+        self._dc = DcBlocker(RATE_HZ)
         self._drop_half_sample()
 
     async def feed(self, data: bytes, arrived: float) -> list[Action]:
         """Takes audio in the wire format that arrived at the given time (seconds); returns what the machine decided."""
-        samples = self._resampler.process(self._decode(data))
+        samples = self._dc.process(self._resampler.process(self._decode(data)))
         if len(samples):
             self._chunks.append((self._position, samples))
             self._position += len(samples)

@@ -10,23 +10,24 @@ from dataclasses import dataclass
 from typing import Any, TypeVar
 
 import msgspec
-import numpy as np
-from numpy.typing import NDArray
 
 from voice import metrics
 from voice.config import Config
 from voice.conversation import ChatMessage, Conversation, to_messages, user_audio_item, with_transcript
 from voice.engines.bundle import Engines
 from voice.errors import one_line
-from voice.protocol import errors, input_audio, items, response, session, transcription, wire
+from voice.hearing.language import LanguageLock
+from voice.hearing.listener import Heard, Observer, TurnListener
+from voice.hearing.turn import TurnHearing
+from voice.protocol import errors, input_audio, items, response, session, wire
 from voice.protocol.base import ProtocolError, ServerEventBase, new_id
-from voice.session.hearing import hear
 from voice.session.ingress import Ingress
 from voice.session.outbox import Outbox
 from voice.session.policy import turn_policy
 from voice.session.reply import Prompt, Reply, limit_sampling
 from voice.session.reply_events import ReplyEvents
 from voice.session.speech import SpeechEncoder
+from voice.session.transcripts import TranscriptEvents
 from voice.timing import TurnTiming
 from voice.turn.hysteresis import RATE_HZ
 from voice.turn.machine import Action, LikelyEnd, SpeechStarted, TurnEnded
@@ -51,6 +52,8 @@ class _Turn:
     item_id: str
     timing: TurnTiming
     respond: bool
+    seconds: float
+    transcript: TranscriptEvents | None  # None: the client wants no transcripts
 
 
 class Session:
@@ -63,10 +66,14 @@ class Session:
         outbox: Outbox,
         *,
         model: str | None = None,
+        extensions: Sequence[str] = (),
         clock: Callable[[], float] = time.monotonic,
         wall_clock: Callable[[], float] = time.time,
     ) -> None:
-        """``model``: the name the client asked for, echoed; ``clock``: seconds, monotonic."""
+        """``model``: the name the client asked for, echoed; ``extensions``: events beyond the protocol that it wants.
+
+        ``clock``: seconds, monotonic.
+        """
         self._engines = engines
         self._service = config
         self._outbox = outbox
@@ -81,6 +88,8 @@ class Session:
                 input=session.InputConfig(transcription=session.TranscriptionConfig(model=config.engines.asr)),
             ),
         )
+        if wanted := [name for name in extensions if name in session.EXTENSIONS]:
+            self._config = session.apply_update(self._config, {"extensions": wanted})
         self._conversation_id = new_id("conv")
         self._conversation = Conversation()
         self._ingress = Ingress(
@@ -90,8 +99,10 @@ class Session:
         )
         self._speech_item_id: str | None = None
         self._turn: _Turn | None = None  # its reply has not begun
-        self._early: tuple[LikelyEnd, asyncio.Task[str | Exception]] | None = None
-        self._hearing: set[asyncio.Task[str | Exception]] = set()
+        self._language = LanguageLock()
+        self._listener: TurnListener | None = None  # of the turn that is open
+        self._transcript: TranscriptEvents | None = None  # of the turn that is open
+        self._hearing: set[asyncio.Task[Any]] = set()
         self._transcribing: set[asyncio.Task[None]] = set()
         self._replies: dict[str, tuple[Reply, asyncio.Task[None]]] = {}
         self._default_reply: Reply | None = None
@@ -136,6 +147,7 @@ class Session:
                 case input_audio.Clear():
                     self._ingress.clear()
                     self._speech_item_id = None
+                    self._stop_listening()
                     self._send(input_audio.Cleared())
                 case items.ItemCreate():
                     item, before = self._conversation.create(event.item, event.previous_item_id)
@@ -175,6 +187,11 @@ class Session:
     async def _append(self, event: input_audio.Append) -> None:
         before = self._ingress.position
         self._act(await self._ingress.feed(event.decode(), self._clock()))
+        machine = self._ingress.machine
+        if machine.open_from is None or machine.last_voiced is None:
+            self._stop_listening()
+        else:
+            self._listen_from(machine.open_from).advance(self._ingress.position, machine.last_voiced)
         self._ingress.forget()
         metrics.AUDIO_IN_SECONDS.inc((self._ingress.position - before) / RATE_HZ)
 
@@ -184,10 +201,7 @@ class Session:
                 case SpeechStarted():
                     self._speech_started(action)
                 case LikelyEnd():
-                    if self._early is not None:
-                        self._early[1].cancel()  # speech went on after the pause before this one
-                    audio = self._ingress.audio(action.start, action.end)
-                    self._early = (action, self._start(self._hear(audio), self._hearing))
+                    self._listen_from(action.start).likely_end(action.end, action.last_voiced)
                 case TurnEnded():
                     item_id = self._speech_item_id
                     if item_id is not None:
@@ -198,6 +212,7 @@ class Session:
     def _speech_started(self, action: SpeechStarted) -> None:
         self._speech_item_id = new_id("item")
         self._send(input_audio.SpeechStarted(audio_start_ms=_ms(action.start), item_id=self._speech_item_id))
+        self._transcript = self._transcript_events(self._speech_item_id)
         detection = self._config.audio.input.turn_detection
         if detection is not None and detection.interrupt_response:
             # An answer that has not begun yet is dropped too: the user goes on, and one answer to all of it follows.
@@ -205,6 +220,9 @@ class Session:
             self._cancel_reply(self._default_reply, "turn_detected")
 
     def _client_commit(self) -> None:
+        machine = self._ingress.machine
+        if machine.open_from is not None:
+            self._listen_from(machine.open_from)
         ended = self._ingress.commit()
         if ended is None:
             raise ProtocolError(
@@ -225,56 +243,75 @@ class Session:
         timing = TurnTiming(endpoint=self._clock())
         if ended.last_voiced is not None:
             timing.last_voiced = self._ingress.arrival(ended.last_voiced)
-        audio = self._ingress.audio(ended.start, ended.end)
+        listener, self._listener = self._listener, None
+        hearing: asyncio.Task[Heard | Exception] | None = None
+        if ended.last_voiced is not None:
+            listener = listener or self._new_listener(ended.start)
+            hearing = listener.finish(ended.end, ended.last_voiced)
+        elif listener is not None:  # what no window called speech is not shown to Whisper, which would make words of it
+            listener.close()
         self._ingress.forget()
-        turn = _Turn(item_id=item_id, timing=timing, respond=respond)
+        transcript, self._transcript = self._transcript or self._transcript_events(item_id), None
+        turn = _Turn(item_id, timing, respond, (ended.end - ended.start) / RATE_HZ, transcript)
         self._turn = turn
-        early, self._early = self._early, None
-        hearing: asyncio.Task[str | Exception] | None = None
-        if early is not None and (early[0].start, early[0].last_voiced) == (ended.start, ended.last_voiced):
-            hearing = early[1]  # nothing was said since
-        elif ended.last_voiced is not None:
-            if early is not None:
-                early[1].cancel()
-            hearing = self._start(self._hear(audio), self._hearing)
-        # What no window called speech is not shown to Whisper, which would make words of it.
-        self._start(self._transcribe(turn, hearing, len(audio) / RATE_HZ), self._transcribing)
+        self._start(self._transcribe(turn, hearing), self._transcribing)
 
-    async def _hear(self, audio: NDArray[np.float32]) -> str | Exception:
-        """The words in ``audio``, or why there are none: a task that raised would end the whole session."""
-        config = self._config.audio.input.transcription
-        language = (config.language if config else None) or self._service.engines.language
-        try:
-            return await hear(self._engines, audio, language, config.prompt if config else None)
-        except Exception as error:
-            log.exception("transcription failed")
-            return error
+    def _transcript_events(self, item_id: str) -> TranscriptEvents | None:
+        if self._config.audio.input.transcription is None:
+            return None
+        return TranscriptEvents(item_id, self._send, snapshots=self._config.wants(session.PARTIALS))
 
-    async def _transcribe(self, turn: _Turn, hearing: asyncio.Task[str | Exception] | None, seconds: float) -> None:
+    def _listen_from(self, start: int) -> TurnListener:
+        """The listener of the open turn."""
+        if self._listener is None:
+            self._listener = self._new_listener(start)
+        return self._listener
+
+    def _new_listener(self, start: int) -> TurnListener:
         config = self._config.audio.input.transcription
-        text = await hearing if hearing is not None else ""
-        if isinstance(text, Exception):
+        self._language.pinned = (config.language if config else None) or self._service.engines.language
+        return TurnListener(
+            start,
+            self._ingress.machine.last_voiced or start,
+            queue=self._engines.recognition,
+            audio=self._ingress.audio,
+            spawn=lambda work: self._start(work, self._hearing),
+            language=self._language,
+            vocabulary=config.prompt if config else None,
+            score=self._engines.llm.score,
+            observer=Observer(words=self._words_known),
+        )
+
+    def _stop_listening(self) -> None:
+        if self._listener is not None:
+            self._listener.close()
+        self._listener = self._transcript = None
+
+    def _words_known(self, hearing: TurnHearing) -> None:
+        if self._listener is not None and self._listener.hearing is hearing:
+            self._ingress.machine.words(hearing.changed_at, hearing.confirmed_at)
+            if self._transcript is not None:
+                self._transcript.update(hearing)
+
+    async def _transcribe(self, turn: _Turn, hearing: asyncio.Task[Heard | Exception] | None) -> None:
+        heard = await hearing if hearing is not None else Heard("")
+        if isinstance(heard, Exception):
             self._forget_turn(turn)
             metrics.TURNS.labels("failed").inc()
-            failure = transcription.TranscriptionError(
-                type="server_error", code="engine_failed", message=one_line(text)
-            )
-            self._send(transcription.TranscriptionFailed(item_id=turn.item_id, error=failure))
-            self._server_error(f"the speech recogniser failed ({one_line(text)}): say it again", "engine_failed")
+            if turn.transcript is not None:
+                turn.transcript.failed(heard)
+            self._server_error(f"the speech recogniser failed ({one_line(heard)}): say it again", "engine_failed")
             return
         turn.timing.asr_final = self._clock()
         for item in self._conversation:
             if item.id == turn.item_id:
-                self._conversation.update(with_transcript(item, text))
-        if config is not None:
-            if text:
-                self._send(transcription.TranscriptionDelta(item_id=turn.item_id, delta=text))
-            usage = transcription.DurationUsage(seconds=round(seconds, 3))
-            self._send(transcription.TranscriptionCompleted(item_id=turn.item_id, transcript=text, usage=usage))
-        metrics.TURNS.labels("transcribed" if text else "discarded").inc()
+                self._conversation.update(with_transcript(item, heard.text))
+        if turn.transcript is not None:
+            turn.transcript.completed(heard, turn.seconds)
+        metrics.TURNS.labels("transcribed" if heard.text else "discarded").inc()
         if turn is self._turn and turn.respond and self._default_reply is None:
             self._turn = None
-            if text:
+            if heard.text:
                 self._reply(response.ResponseParams(), turn.timing)
 
     def _forget_turn(self, turn: _Turn) -> None:

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from voice.config import Sampling
 from voice.conversation import ChatMessage
-from voice.engines.asr import Transcript
+from voice.engines.asr import Depth, Listen, Transcript
 from voice.engines.bundle import Engines
 from voice.engines.llm import LlmDelta
 from voice.engines.vad import WINDOW_SAMPLES
@@ -52,26 +52,59 @@ class ScriptedVad:
 
 
 class ScriptedRecognizer:
-    """Gives listed transcripts in order (the last one again and again); an Exception in the list is raised."""
+    """Gives listed transcripts to finals in order (the last one again and again); an Exception in the list is raised.
 
-    def __init__(self, transcripts: Sequence[str | Transcript | Exception] = ("hello",), delay_s: float = 0.0) -> None:
-        self._transcripts = list(transcripts)
+    Looks at running speech get ``partials`` in the same way; by default they see no words.
+    """
+
+    def __init__(
+        self,
+        transcripts: Sequence[str | Transcript | Exception] | Callable[[Listen], str | Transcript] = ("hello",),
+        *,
+        partials: Sequence[str | Transcript | Exception] | Callable[[Listen], str | Transcript] = ("",),
+        delay_s: float | Callable[[Sequence[Listen]], float] = 0.0,
+        most: int = 1,
+    ) -> None:
+        """``delay_s``: of a pass, or a function of its requests; ``most``: requests that one pass takes."""
+        self._scripts = {True: transcripts, False: partials}
         self._delay_s = delay_s
-        self.heard: list[NDArray[np.float32]] = []
-        self.languages: list[str | None] = []
-        self.prompts: list[str | None] = []
+        self._most = most
+        self._running = 0
+        self.most_running = 0
+        self.finals: list[Listen] = []
+        self.looks: list[Listen] = []
+        self.passes: list[list[Listen]] = []
 
-    async def transcribe(self, samples: NDArray[np.float32], *, language: str | None, prompt: str | None) -> Transcript:
-        index = min(len(self.heard), len(self._transcripts) - 1)
-        self.heard.append(samples)
-        self.languages.append(language)
-        self.prompts.append(prompt)
-        if self._delay_s:
-            await asyncio.sleep(self._delay_s)
-        result = self._transcripts[index]
-        if isinstance(result, Exception):
-            raise result
-        return result if isinstance(result, Transcript) else Transcript(result, language or "en")
+    @property
+    def heard(self) -> list[NDArray[np.float32]]:
+        """The audio of the finals."""
+        return [request.samples for request in self.finals]
+
+    def fits(self, batch: Sequence[Listen], request: Listen) -> bool:
+        return len(batch) < self._most and request.depth is batch[0].depth
+
+    async def transcribe(self, batch: Sequence[Listen]) -> list[Transcript]:
+        self.passes.append(list(batch))
+        self._running += 1
+        self.most_running = max(self.most_running, self._running)
+        results = [self._next(request) for request in batch]
+        delay_s = self._delay_s(batch) if callable(self._delay_s) else self._delay_s
+        try:
+            if delay_s:
+                await asyncio.sleep(delay_s)
+        finally:
+            self._running -= 1
+        for result in results:
+            if isinstance(result, Exception):
+                raise result
+        return [result for result in results if isinstance(result, Transcript)]
+
+    def _next(self, request: Listen) -> Transcript | Exception:
+        final = request.depth is Depth.FINAL
+        seen, script = self.finals if final else self.looks, self._scripts[final]
+        result = script(request) if callable(script) else script[min(len(seen), len(script) - 1)]
+        seen.append(request)
+        return Transcript(result, request.language or "en") if isinstance(result, str) else result
 
     def close(self) -> None:
         pass

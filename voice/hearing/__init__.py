@@ -1,0 +1,1 @@
+"""From a recogniser's hypotheses to a transcript that only grows. Pure but for ``rescoring``: no audio, no clock."""
