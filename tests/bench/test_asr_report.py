@@ -32,14 +32,16 @@ FIRST = Measured(
     retractions=0,
     revisions=2,
     first_partial_ms=300.0,
+    first_partial_needed_ms=250.0,
     step_ms=(10.0, 20.0, 30.0),
     step_at_s=(0.5, 1.0, 1.5),
     settle_ms=(50.0,),
     settle_at_s=(1.2,),
-    guess_ms=(80.0, 90.0),
+    final_pass_ms=(80.0, 90.0),
+    guesses=2,
     guesses_wasted=1,
     final_ms=100.0,
-    words=(WordTiming(0.5, 200.0, 700.0), WordTiming(0.8, 100.0, None)),
+    words=(WordTiming(0.5, 200.0, 700.0, 150.0), WordTiming(0.8, 100.0, None, 50.0)),
     language="en",
 )
 SECOND = Measured(
@@ -51,18 +53,20 @@ SECOND = Measured(
     retractions=1,
     revisions=0,
     first_partial_ms=None,
+    first_partial_needed_ms=None,
     step_ms=(40.0,),
     step_at_s=(0.5,),
     settle_ms=(),
     settle_at_s=(),
-    guess_ms=(),
+    final_pass_ms=(),
+    guesses=0,
     guesses_wasted=0,
     final_ms=200.04,
-    words=(WordTiming(0.4, None, None),),
+    words=(WordTiming(0.4, None, None, None),),
     language="en",
 )
 UNKNOWN = Measured(
-    "c.wav", 1.0, None, "", "", 0, 0, None, (), (), (), (), (), 0, final_ms=300.0, words=(), language=None
+    "c.wav", 1.0, None, "", "", 0, 0, None, None, (), (), (), (), (), 0, 0, final_ms=300.0, words=(), language=None
 )
 NOTHING = {"p50": None, "p95": None}
 
@@ -92,7 +96,9 @@ def test_summary() -> None:
         "word_shown_ms": {"p50": 150.0, "p95": 195.0},
         "word_stable_ms": {"p50": 700.0, "p95": 700.0},
         "settle_ms": {"p50": 50.0, "p95": 50.0},
-        "guess_ms": {"p50": 85.0, "p95": 89.5},
+        "final_pass_ms": {"p50": 85.0, "p95": 89.5},
+        "first_partial_needed_ms": {"p50": 250.0, "p95": 250.0},
+        "word_needed_ms": {"p50": 100.0, "p95": 145.0},
         "guesses": 2,
         "guesses_wasted": 1,
         "revisions": 2,
@@ -130,7 +136,7 @@ def test_summary_of_nothing_known() -> None:
     result = summary(UNKNOWN)
     assert result["wer_final"] is result["wer_stable"] is result["baseline"] is result["final_speedup"] is None
     assert result["stable_words_share"] is None
-    for name in ("first_partial_ms", "step_ms", "settle_ms", "guess_ms", "word_shown_ms", "word_stable_ms"):
+    for name in ("first_partial_ms", "step_ms", "settle_ms", "final_pass_ms", "word_shown_ms", "word_stable_ms"):
         assert result[name] == NOTHING
     assert "baseline" not in result["turns"][0]
 
@@ -167,15 +173,17 @@ def test_table() -> None:
         "44.4% of the final's words were stable before it came",
         "the final came 3.00 times as fast as the baseline's",
         "",
-        "                   p50     p95",
-        "first partial   300 ms  300 ms",
-        "word shown      150 ms  195 ms",
-        "word stable     700 ms  700 ms",
-        "step             25 ms   38 ms",
-        "settle           50 ms   50 ms",
-        "guess            85 ms   90 ms",
-        "final           150 ms  195 ms",
-        "baseline final  450 ms  495 ms",
+        "                                p50     p95",
+        "first partial                300 ms  300 ms",
+        "  audio needed               250 ms  250 ms",
+        "word shown                   150 ms  195 ms",
+        "  audio needed behind it     100 ms  145 ms",
+        "word stable                  700 ms  700 ms",
+        "partial step, compute         25 ms   38 ms",
+        "settling step, compute        50 ms   50 ms",
+        "final, compute                85 ms   90 ms",
+        "final after the endpoint     150 ms  195 ms",
+        "baseline after the endpoint  450 ms  495 ms",
     ]
     bare = as_table(summary(UNKNOWN))
     assert "word error rate: final -, stable -\n" in bare and "baseline" not in bare and "times" not in bare

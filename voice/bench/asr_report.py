@@ -14,6 +14,17 @@ from voice.bench.words import WordErrors, word_errors, words_of
 from voice.errors import ServiceError
 
 _WINDOW_S = 1.0  # of the running median in the plots, seconds of the turn
+_ROWS = {
+    "first partial": "first_partial_ms",
+    "  audio needed": "first_partial_needed_ms",
+    "word shown": "word_shown_ms",
+    "  audio needed behind it": "word_needed_ms",
+    "word stable": "word_stable_ms",
+    "partial step, compute": "step_ms",
+    "settling step, compute": "settle_ms",
+    "final, compute": "final_pass_ms",
+    "final after the endpoint": "final_ms",
+}
 _Series = tuple[str, str, Sequence[tuple[float, float | None]]]  # of a plot: name, colour, points (s, ms)
 
 
@@ -24,6 +35,7 @@ class WordTiming:
     spoken_s: float  # end of the word in the recording
     shown_ms: float | None  # from there until it was first shown, in a partial
     stable_ms: float | None  # from there until it became stable
+    needed_ms: float | None  # audio behind it that the look had that first showed it: its latency if compute were free
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,13 +50,15 @@ class Measured:
     retractions: int  # stable text that was later not a prefix any more: a promise broken
     revisions: int  # shown words that later changed: unstable ones, which may
     first_partial_ms: float | None  # start of speech until the first partial with words
+    first_partial_needed_ms: float | None  # the audio that it took: its latency if compute were free
     step_ms: tuple[float, ...]  # compute of each partial step
     step_at_s: tuple[float, ...]  # its position in the turn
     settle_ms: tuple[float, ...]  # compute of each deeper step, which settles words
     settle_at_s: tuple[float, ...]
-    guess_ms: tuple[float, ...]  # compute of each final that was opened speculatively
+    final_pass_ms: tuple[float, ...]  # compute of each final, speculative ones included
+    guesses: int  # finals that were begun in a pause
     guesses_wasted: int
-    final_ms: float  # endpoint until the final transcript
+    final_ms: float | None  # endpoint until the final transcript; None where no speech was found
     words: tuple[WordTiming, ...]
     language: str | None
 
@@ -88,7 +102,6 @@ def summarize(
         baseline_ms = percentiles([one.final_ms for one in baselines])
         baseline = {"wer": _wer(word_errors, said, [one.text for one in baselines]), "final_ms": baseline_ms}
         speedup = round(baseline_ms["p50"] / final_ms["p50"], 2) if baseline_ms["p50"] and final_ms["p50"] else None
-    guesses = [ms for one in measured for ms in one.guess_ms]
     return {
         "utterances": len(measured),
         "wer_final": _wer(word_errors, said, [one.final for one in measured]),
@@ -103,8 +116,10 @@ def summarize(
         "word_shown_ms": percentiles([word.shown_ms for one in measured for word in one.words]),
         "word_stable_ms": percentiles([word.stable_ms for one in measured for word in one.words]),
         "settle_ms": percentiles([ms for one in measured for ms in one.settle_ms]),
-        "guess_ms": percentiles(guesses),
-        "guesses": len(guesses),
+        "final_pass_ms": percentiles([ms for one in measured for ms in one.final_pass_ms]),
+        "first_partial_needed_ms": percentiles([one.first_partial_needed_ms for one in measured]),
+        "word_needed_ms": percentiles([word.needed_ms for one in measured for word in one.words]),
+        "guesses": sum(one.guesses for one in measured),
         "guesses_wasted": sum(one.guesses_wasted for one in measured),
         "revisions": sum(one.revisions for one in measured),
         "stable_words_share": _stable_share(measured),
@@ -126,9 +141,8 @@ def _turn(one: Measured, baseline: Baseline | None) -> dict[str, Any]:
         "words": errors.words if known else None,
         "first_partial_ms": None if one.first_partial_ms is None else round(one.first_partial_ms, 1),
         "step_ms": percentiles(one.step_ms),
-        "final_ms": round(one.final_ms, 1),
-        **{field: getattr(one, field) for field in ("retractions", "revisions", "guesses_wasted")},
-        "guesses": len(one.guess_ms),
+        "final_ms": None if one.final_ms is None else round(one.final_ms, 1),
+        **{field: getattr(one, field) for field in ("retractions", "revisions", "guesses", "guesses_wasted")},
     }
     if baseline is not None:
         turn["baseline"] = baseline.text
@@ -168,11 +182,10 @@ def as_table(result: dict[str, Any]) -> str:
     """The summary for people."""
     from voice.commands.ask import milliseconds, table
 
-    names = ("first_partial_ms", "word_shown_ms", "word_stable_ms", "step_ms", "settle_ms", "guess_ms", "final_ms")
-    named = [(name.removesuffix("_ms").replace("_", " "), result[name]) for name in names]
+    named = [(label, result[name]) for label, name in _ROWS.items()]
     rates = {"final": result["wer_final"], "stable": result["wer_stable"]}
     if result["baseline"] is not None:
-        named.append(("baseline final", result["baseline"]["final_ms"]))
+        named.append(("baseline after the endpoint", result["baseline"]["final_ms"]))
         rates["baseline"] = result["baseline"]["wer"]
     rows = [["", "p50", "p95"]]
     rows += [[name, milliseconds(values["p50"]), milliseconds(values["p95"])] for name, values in named]

@@ -16,12 +16,12 @@ from voice.config import Config
 from voice.conversation import ChatMessage, Conversation, to_messages, user_audio_item, with_transcript
 from voice.engines.bundle import Engines
 from voice.errors import one_line
-from voice.hearing.language import LanguageLock
-from voice.hearing.listener import Heard, Observer, TurnListener
+from voice.hearing.listener import Heard, Observer
 from voice.hearing.turn import TurnHearing
 from voice.protocol import errors, input_audio, items, response, session, wire
 from voice.protocol.base import ProtocolError, ServerEventBase, new_id
 from voice.session.ingress import Ingress
+from voice.session.listening import Listening
 from voice.session.outbox import Outbox
 from voice.session.policy import turn_policy
 from voice.session.reply import Prompt, Reply, limit_sampling
@@ -97,10 +97,16 @@ class Session:
             self._config.audio.input.format,
             turn_policy(self._config.audio.input.turn_detection, self._service.server.max_turn_s),
         )
+        self._listening = Listening(
+            self._ingress,
+            queue=engines.recognition,
+            spawn=lambda work: self._start(work, self._hearing),
+            score=engines.llm.score,
+            observer=Observer(words=self._words_known),
+        )
+        self._expect()
         self._speech_item_id: str | None = None
         self._turn: _Turn | None = None  # its reply has not begun
-        self._language = LanguageLock()
-        self._listener: TurnListener | None = None  # of the turn that is open
         self._transcript: TranscriptEvents | None = None  # of the turn that is open
         self._hearing: set[asyncio.Task[Any]] = set()
         self._transcribing: set[asyncio.Task[None]] = set()
@@ -145,9 +151,8 @@ class Session:
                 case input_audio.Commit():
                     self._client_commit()
                 case input_audio.Clear():
-                    self._ingress.clear()
-                    self._speech_item_id = None
-                    self._stop_listening()
+                    self._listening.clear()
+                    self._speech_item_id = self._transcript = None
                     self._send(input_audio.Cleared())
                 case items.ItemCreate():
                     item, before = self._conversation.create(event.item, event.previous_item_id)
@@ -176,6 +181,7 @@ class Session:
         old = self._config
         self._config = session.apply_update(old, event.session)
         audio_input = self._config.audio.input
+        self._expect()
         if audio_input.format != old.audio.input.format:
             self._ingress.set_format(audio_input.format)
         if audio_input.turn_detection != old.audio.input.turn_detection:
@@ -187,12 +193,7 @@ class Session:
     async def _append(self, event: input_audio.Append) -> None:
         before = self._ingress.position
         self._act(await self._ingress.feed(event.decode(), self._clock()))
-        machine = self._ingress.machine
-        if machine.open_from is None or machine.last_voiced is None:
-            self._stop_listening()
-        else:
-            self._listen_from(machine.open_from).advance(self._ingress.position, machine.last_voiced)
-        self._ingress.forget()
+        self._listening.look()
         metrics.AUDIO_IN_SECONDS.inc((self._ingress.position - before) / RATE_HZ)
 
     def _act(self, actions: list[Action]) -> None:
@@ -201,7 +202,7 @@ class Session:
                 case SpeechStarted():
                     self._speech_started(action)
                 case LikelyEnd():
-                    self._listen_from(action.start).likely_end(action.end, action.last_voiced)
+                    self._listening.likely_end(action)
                 case TurnEnded():
                     item_id = self._speech_item_id
                     if item_id is not None:
@@ -220,10 +221,7 @@ class Session:
             self._cancel_reply(self._default_reply, "turn_detected")
 
     def _client_commit(self) -> None:
-        machine = self._ingress.machine
-        if machine.open_from is not None:
-            self._listen_from(machine.open_from)
-        ended = self._ingress.commit()
+        ended = self._listening.commit()
         if ended is None:
             raise ProtocolError(
                 "the input audio buffer is empty: append audio before committing",
@@ -243,14 +241,7 @@ class Session:
         timing = TurnTiming(endpoint=self._clock())
         if ended.last_voiced is not None:
             timing.last_voiced = self._ingress.arrival(ended.last_voiced)
-        listener, self._listener = self._listener, None
-        hearing: asyncio.Task[Heard | Exception] | None = None
-        if ended.last_voiced is not None:
-            listener = listener or self._new_listener(ended.start)
-            hearing = listener.finish(ended.end, ended.last_voiced)
-        elif listener is not None:  # what no window called speech is not shown to Whisper, which would make words of it
-            listener.close()
-        self._ingress.forget()
+        hearing = self._listening.finish(ended)
         transcript, self._transcript = self._transcript or self._transcript_events(item_id), None
         turn = _Turn(item_id, timing, respond, (ended.end - ended.start) / RATE_HZ, transcript)
         self._turn = turn
@@ -261,42 +252,21 @@ class Session:
             return None
         return TranscriptEvents(item_id, self._send, snapshots=self._config.wants(session.PARTIALS))
 
-    def _listen_from(self, start: int) -> TurnListener:
-        """The listener of the open turn."""
-        if self._listener is None:
-            self._listener = self._new_listener(start)
-        return self._listener
-
-    def _new_listener(self, start: int) -> TurnListener:
+    def _expect(self) -> None:
+        """Tells the recogniser what the client knows about the audio."""
         config = self._config.audio.input.transcription
-        self._language.pinned = (config.language if config else None) or self._service.engines.language
-        return TurnListener(
-            start,
-            self._ingress.machine.last_voiced or start,
-            queue=self._engines.recognition,
-            audio=self._ingress.audio,
-            spawn=lambda work: self._start(work, self._hearing),
-            language=self._language,
-            vocabulary=config.prompt if config else None,
-            score=self._engines.llm.score,
-            observer=Observer(words=self._words_known),
-        )
-
-    def _stop_listening(self) -> None:
-        if self._listener is not None:
-            self._listener.close()
-        self._listener = self._transcript = None
+        self._listening.language.pinned = (config.language if config else None) or self._service.engines.language
+        self._listening.vocabulary = config.prompt if config else None
 
     def _words_known(self, hearing: TurnHearing) -> None:
-        if self._listener is not None and self._listener.hearing is hearing:
-            self._ingress.machine.words(hearing.changed_at, hearing.confirmed_at)
-            if self._transcript is not None:
-                self._transcript.update(hearing)
+        if self._transcript is not None:
+            self._transcript.update(hearing)
 
     async def _transcribe(self, turn: _Turn, hearing: asyncio.Task[Heard | Exception] | None) -> None:
         heard = await hearing if hearing is not None else Heard("")
         if isinstance(heard, Exception):
-            self._forget_turn(turn)
+            if self._turn is turn:
+                self._turn = None
             metrics.TURNS.labels("failed").inc()
             if turn.transcript is not None:
                 turn.transcript.failed(heard)
@@ -313,10 +283,6 @@ class Session:
             self._turn = None
             if heard.text:
                 self._reply(response.ResponseParams(), turn.timing)
-
-    def _forget_turn(self, turn: _Turn) -> None:
-        if self._turn is turn:
-            self._turn = None
 
     def _create_response(self, params: response.ResponseParams) -> None:
         if params.conversation not in (None, "auto", "none"):
