@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from voice.bench import answers, turn
+from voice.bench import answers, asr, turn
 
 
 def add_parser(subparsers: Any) -> None:
@@ -30,3 +30,10 @@ def add_parser(subparsers: Any) -> None:
     )
     answers.add_arguments(answers_parser)
     answers_parser.set_defaults(run=answers.run)
+    asr_parser = benchmarks.add_parser(
+        "asr",
+        help="how well and how fast speech is recognised",
+        description="Streams recordings to the recogniser and prints word error rates, latencies and compute.",
+    )
+    asr.add_arguments(asr_parser)
+    asr_parser.set_defaults(run=asr.run)

@@ -55,7 +55,7 @@ class FasterWhisper:
         from faster_whisper.tokenizer import Tokenizer
 
         try:
-            self._whisper = faster_whisper.WhisperModel(
+            self.whisper = faster_whisper.WhisperModel(
                 str(model), device=device, compute_type=compute_type, cpu_threads=threads, local_files_only=True
             )
         except Exception as error:
@@ -108,8 +108,8 @@ class FasterWhisper:
         for request in batch:
             padded = np.zeros(round(window_s * RATE_HZ), dtype=np.float32)
             padded[: len(request.samples)] = request.samples
-            features.append(self._whisper.feature_extractor(padded)[:, : round(window_s * 100)])
-        return self._whisper.encode(np.stack(features))
+            features.append(self.whisper.feature_extractor(padded)[:, : round(window_s * 100)])
+        return self.whisper.encode(np.stack(features))
 
     def _generate(
         self, encoded: Any, batch: Sequence[Listen], tokenizer: Any, language: str, temperature: float | None
@@ -117,17 +117,17 @@ class FasterWhisper:
         """Transcripts without times, and their tokens. ``temperature`` None: beam search for finals, else greedy."""
         vocabulary = batch[0].vocabulary
         previous = tokenizer.encode(" " + vocabulary.strip())[-224:] if vocabulary and vocabulary.strip() else []
-        prompt = self._whisper.get_prompt(tokenizer, previous, without_timestamps=True)
+        prompt = self.whisper.get_prompt(tokenizer, previous, without_timestamps=True)
         longest = max(request.seconds for request in batch)
         sampling: dict[str, Any] = {"beam_size": 1}
         if temperature is None and batch[0].depth is Depth.FINAL:
             sampling = {"beam_size": BEAMS, "num_hypotheses": BEAMS}
         elif temperature:
             sampling = {"beam_size": 1, "sampling_topk": 0, "sampling_temperature": temperature}
-        results = self._whisper.model.generate(
+        results = self.whisper.model.generate(
             encoded,
             [prompt] * len(batch),
-            max_length=min(len(prompt) + FREE_TOKENS + round(longest * TOKENS_A_SECOND), self._whisper.max_length),
+            max_length=min(len(prompt) + FREE_TOKENS + round(longest * TOKENS_A_SECOND), self.whisper.max_length),
             return_scores=True,
             return_no_speech_prob=True,
             suppress_blank=True,
@@ -157,7 +157,7 @@ class FasterWhisper:
         if not any(texts):
             return [transcript for transcript, _ in found]
         # An empty text cannot be aligned: the end token stands in for it and makes no word.
-        alignments = self._whisper.model.align(
+        alignments = self.whisper.model.align(
             encoded, tokenizer.sot_sequence, [tokens or [tokenizer.eot] for tokens in texts], frames
         )
         return [
@@ -167,7 +167,7 @@ class FasterWhisper:
 
     def _decode_long(self, request: Listen) -> Transcript:
         """Audio beyond one window (a turn that nobody stepped through): faster-whisper's own sliding window."""
-        segments, info = self._whisper.transcribe(
+        segments, info = self.whisper.transcribe(
             request.samples,
             language=request.language,
             initial_prompt=request.vocabulary,
@@ -183,19 +183,19 @@ class FasterWhisper:
 
     def _tokenizer(self, language: str) -> Any:
         if language not in self._tokenizers:
-            multilingual = self._whisper.model.is_multilingual
+            multilingual = self.whisper.model.is_multilingual
             try:
                 self._tokenizers[language] = self._make_tokenizer(
-                    self._whisper.hf_tokenizer, multilingual, task="transcribe", language=language
+                    self.whisper.hf_tokenizer, multilingual, task="transcribe", language=language
                 )
             except ValueError as error:
                 raise ModelError(f"Whisper does not know the language {language!r}: use a code such as en") from error
         return self._tokenizers[language]
 
     def _detect(self, encoded: Any) -> tuple[str, float]:
-        if not self._whisper.model.is_multilingual:
+        if not self.whisper.model.is_multilingual:
             return "en", 1.0
-        token, probability = self._whisper.model.detect_language(encoded)[0][0]
+        token, probability = self.whisper.model.detect_language(encoded)[0][0]
         return str(token)[2:-2], float(probability)  # "<|en|>"
 
 
